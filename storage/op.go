@@ -144,4 +144,14 @@ type Recovered struct {
 	Queues       []QueueBounds
 	Meta         [][]byte // records of MetaTopic from the newest complete checkpoint on
 	LastBarrier  []byte   // newest barrier record, nil when there is none
+	// Config holds the JSON tables under config/ of a store whose log has no
+	// metadata records: a Java broker ran here (M10). Nil otherwise.
+	Config []ConfigFile
+}
+
+// ConfigFile is one JSON table of a Java broker: topics.json,
+// subscriptionGroup.json or consumerOffset.json.
+type ConfigFile struct {
+	Name string // without the directory
+	Text []byte
 }

@@ -59,6 +59,7 @@ type waiter struct {
 	log         ha.LogOffset
 	count       int32 // messages of a batch
 	txid        string
+	batchIDs    string // offset message ids of a batch, joined with commas; "" for a single message
 }
 
 // verdict is how a waiter ends.
@@ -99,7 +100,16 @@ const (
 //	func (b *Broker) roleChangedServices(now node.Now)                               // became master (after promotion, P7) or slave: republish, drop volatile state
 //	func (b *Broker) topicTable() wire.TopicConfigWrapper                            // for name server registration
 //	func (b *Broker) registrationGeneration() uint64                                 // rises when the topic table changed and must be re-registered
-//	func (b *Broker) coldPullDone(now node.Now, r storage.Result)
+//	func (b *Broker) servicesDiskDone(now node.Now, r storage.Result)               // any Op issued with ownerServices
+//
+//	func (b *Broker) stopServices(now node.Now)                                      // clean stop: flush deltas, then once more when the log is quiet: OpSave of the JSON caches (M10)
+//	func (b *Broker) metaCheckpoint() (start, end ha.LogOffset)                      // newest complete metadata checkpoint in the log; 0,0 when none. Retention keeps everything from its start (M3)
+//	func newServices(o ServiceOptions) services                                      // serviceoptions.go, services.go
+//	func (b *Broker) importConfig(files []storage.ConfigFile)                        // at open, when the log holds no metadata records: a Java broker's JSON tables (M10)
+//
+// Broker embeds the struct `services`, and Options embeds ServiceOptions. Disk work of services is issued with the
+// owner `ownerServices`; all its results come back through servicesDiskDone (coldPullDone is one branch of it).
+// noWait placements are answered by the services at once; nobody awaits them.
 //
 // b.fx is the Effects of the call under way (facts and Settle set it), so that
 // methods need not pass it on.
