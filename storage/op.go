@@ -26,7 +26,7 @@ const (
 	OpNone       OpKind = iota
 	OpAppend            // LaneLog: write Data (contiguous) at Off; no sync (P11)
 	OpSync              // LaneSync: make every write that returned before the start durable; Off is the machine's watermark, echoed
-	OpTruncate          // LaneLog: cut the log at Off durably, with the cut marker (P10); queues are cut too
+	OpTruncate          // LaneLog: cut the log at Off durably, with the cut marker (P10); queues are cut too; Confirm bounds Visible of the answer
 	OpPrepare           // LaneLog: allocate the segment that starts at Off and sync its directory entry ahead of need
 	OpQueue             // LaneQueue: append Entries to their consume queues
 	OpCheckpoint        // LaneMeta: record Off = durable floor, Confirm, Dispatched, WallMillis (P5c)
@@ -74,6 +74,8 @@ type Result struct {
 	Pull PullResult
 	// Offset: OpSeek queue offset; OpExpire new minimum log offset.
 	Offset int64
+	// Queues: OpTruncate, the bounds of all queues after the cut, as in Recovered.
+	Queues []QueueBounds
 	Raft   any
 }
 
@@ -105,11 +107,15 @@ type PullResult struct {
 	Scanned int   // entries looked at
 }
 
-// QueueBounds is the range of offsets a consume queue holds: [Min, Max).
+// QueueBounds is the range of offsets a consume queue holds: [Min, Max), and
+// Visible, the offset after the last entry whose record ends at or below the
+// confirm offset that the store was opened or cut with (Recovered.Confirm,
+// Op.Confirm): what consumers may see before confirm has moved again.
 type QueueBounds struct {
 	Topic    string
 	Queue    int32
 	Min, Max int64
+	Visible  int64
 }
 
 // System topics of Lockstep's own records. They are ordinary native records

@@ -2,11 +2,19 @@ package ha
 
 import "slices"
 
-// EpochStart says where an epoch begins in the log.
+// EpochStart says where an epoch begins in the log. Unclean marks an epoch whose
+// master was elected outside the electable members: only such an epoch may make
+// a replica cut bytes it had acknowledged (P10). The mark comes from the barrier
+// record and is absent where only a foreign epoch file is left, so it takes no
+// part in comparing entries.
 type EpochStart struct {
-	Epoch MasterEpoch
-	Start LogOffset
+	Epoch   MasterEpoch
+	Start   LogOffset
+	Unclean bool
 }
+
+// Same reports whether both entries name one epoch with one start.
+func (x EpochStart) Same(y EpochStart) bool { return x.Epoch == y.Epoch && x.Start == y.Start }
 
 // Epochs is an epoch list: epochs strictly ascending, starts never descending
 // (an epoch without data shares its successor's start when a Java master led).
@@ -69,7 +77,7 @@ func (e Epochs) At(off, end LogOffset) (cur EpochStart, stop LogOffset, ok bool)
 func ConsistentPoint(slave Epochs, slaveEnd LogOffset, master Epochs, masterEnd LogOffset) (LogOffset, bool) {
 	for i := len(slave) - 1; i >= 0; i-- {
 		for j := len(master) - 1; j >= 0; j-- {
-			if slave[i] != master[j] {
+			if !slave[i].Same(master[j]) {
 				continue
 			}
 			return min(epochEnd(slave, i, slaveEnd), epochEnd(master, j, masterEnd)), true
