@@ -33,9 +33,18 @@ const MaxFrameBytes = 16 << 20
 
 // Frame is one message on a stream. Remoting uses Head (or the hot typed form
 // beside it) and Body; Replication uses Replica and Body; Raft uses Body.
+//
+// Send, SendOK, Pull and PullOK are the hot typed forms of the most frequent
+// headers. When one is set, Head.Ext is nil and the typed form is the header;
+// Head's own members are always filled. Read them through SendRequest,
+// SendResponse, PullRequest and PullResponse, which take either form.
 type Frame struct {
 	Link    Link
 	Head    Head
+	Send    *SendMessageRequest  // codes 10, 310, 320
+	SendOK  *SendMessageResponse // answer to those when the message was stored
+	Pull    *PullRequest         // codes 11, 361
+	PullOK  *PullResponse        // answer to those
 	Replica *Replica
 	Body    []byte
 	// Prepared is what the receiving machine's Prepare made of the frame on the
@@ -52,6 +61,10 @@ type Head struct {
 	Flag     int32
 	Remark   string
 	Ext      Ext
+	// Sealed: the frame carries an end-to-end checksum (ext field lsCrc). The
+	// encoder adds it when set; the decoder sets it after verifying, so a sealed
+	// frame that arrives is whole. Only Lockstep's own nodes seal.
+	Sealed bool
 }
 
 // Flag bits.
