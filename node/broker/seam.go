@@ -4,6 +4,7 @@ import (
 	"lockstep/internal/ha"
 	"lockstep/node"
 	"lockstep/node/wire"
+	"lockstep/storage"
 )
 
 // This file is the seam inside the broker: what the replicated log (core: role,
@@ -18,10 +19,10 @@ import (
 type placement struct {
 	topic  string
 	queue  int32
-	record []byte // stored layout, holes open; copied once into the log tail
-	tag    int64  // consume queue tag hash
-	noWait bool   // waitStoreMsgOK=false: answered at once after the append, authority still checked
-	system bool   // internal record (barrier, metadata): exempt from minInSyncReplicas admission
+	record storage.Prepared // stored layout, holes open; copied once into the log tail
+	tag    int64            // consume queue tag hash
+	noWait bool             // waitStoreMsgOK=false: answered at once after the append, authority still checked
+	system bool             // internal record (barrier, metadata): exempt from minInSyncReplicas admission
 }
 
 // placed says where a record went.
