@@ -1,0 +1,147 @@
+package checker
+
+import (
+	"lockstep/internal/event"
+	"lockstep/internal/ha"
+)
+
+// Invariants watches typed events for what must never happen (HA contract
+// section 10): epochs and set epochs of the committed record never go down, the
+// master is always in its set, an epoch has one master, a replica's truncation
+// never undercuts what it must keep, and where a lease is required two brokers
+// are never writable at once.
+type Invariants struct {
+	// ExclusiveWriters demands that no two brokers of a group are writable at one
+	// instant of true time (lease required, clocks inside the drift bound).
+	ExclusiveWriters bool
+
+	groups map[string]*groupFacts
+	nodes  map[string]*nodeFacts
+	out    []Finding
+}
+
+type groupFacts struct {
+	epoch    ha.MasterEpoch
+	setEpoch ha.SetEpoch
+	masters  map[ha.MasterEpoch]ha.BrokerID
+	serving  map[ha.MasterEpoch]string
+	writable map[string]ha.MasterEpoch // node → epoch
+}
+
+type nodeFacts struct {
+	group string
+	epoch ha.MasterEpoch
+}
+
+// NewInvariants returns a watcher.
+func NewInvariants(exclusive bool) *Invariants {
+	return &Invariants{ExclusiveWriters: exclusive, groups: map[string]*groupFacts{}, nodes: map[string]*nodeFacts{}}
+}
+
+// Findings returns the breaches so far.
+func (v *Invariants) Findings() []Finding { return v.out }
+
+func (v *Invariants) fail(e event.Event, name, format string, args ...any) {
+	v.out = append(v.out, finding("invariant", name, e.At, format, args...))
+}
+
+func (v *Invariants) group(name string) *groupFacts {
+	g := v.groups[name]
+	if g == nil {
+		g = &groupFacts{masters: map[ha.MasterEpoch]ha.BrokerID{}, serving: map[ha.MasterEpoch]string{}, writable: map[string]ha.MasterEpoch{}}
+		v.groups[name] = g
+	}
+	return g
+}
+
+// NodeDown forgets what a node that ended was doing.
+func (v *Invariants) NodeDown(node string) {
+	for _, name := range sortedKeys(v.groups) {
+		delete(v.groups[name].writable, node)
+	}
+	delete(v.nodes, node)
+}
+
+// See takes one event. Events of the controllers describe the committed record
+// and must come from one controller at a time in commit order (the world passes
+// each committed change once).
+func (v *Invariants) See(e event.Event) {
+	switch e.Kind {
+	case event.Elected:
+		v.elected(e)
+	case event.SetAltered:
+		v.altered(e)
+	case event.RoleApplied:
+		v.roleApplied(e)
+	case event.Serving:
+		g := v.group(e.Group)
+		if by := g.serving[e.Epoch]; by != "" {
+			v.fail(e, "served-twice", "epoch %d of %s is served by %s after %s", e.Epoch, e.Group, e.Node, by)
+		}
+		g.serving[e.Epoch] = e.Node
+	case event.Writable:
+		v.writable(e)
+	case event.NotWritable, event.Demoted:
+		delete(v.group(e.Group).writable, e.Node)
+	}
+}
+
+func (v *Invariants) elected(e event.Event) {
+	g := v.group(e.Group)
+	if e.Epoch <= g.epoch {
+		v.fail(e, "epoch-down", "%s elects epoch %d after %d", e.Group, e.Epoch, g.epoch)
+	}
+	if e.SetEpoch <= g.setEpoch {
+		v.fail(e, "set-epoch-down", "%s elects set epoch %d after %d", e.Group, e.SetEpoch, g.setEpoch)
+	}
+	if !e.Set.Equal(ha.NewIDs(e.Broker)) {
+		v.fail(e, "new-set", "%s elects %d with set %v, the set of a new epoch is its master alone", e.Group, e.Broker, e.Set)
+	}
+	g.epoch, g.setEpoch = max(g.epoch, e.Epoch), max(g.setEpoch, e.SetEpoch)
+	g.masters[e.Epoch] = e.Broker
+}
+
+func (v *Invariants) altered(e event.Event) {
+	g := v.group(e.Group)
+	if e.Epoch != g.epoch {
+		v.fail(e, "stale-alter", "%s commits a set for epoch %d while %d is in force", e.Group, e.Epoch, g.epoch)
+	}
+	if e.SetEpoch != g.setEpoch+1 {
+		v.fail(e, "set-epoch-skip", "%s commits set epoch %d after %d", e.Group, e.SetEpoch, g.setEpoch)
+	}
+	if m, ok := g.masters[e.Epoch]; ok && !e.Set.Has(m) {
+		v.fail(e, "set-without-master", "%s commits set %v without its master %d", e.Group, e.Set, m)
+	}
+	g.setEpoch = max(g.setEpoch, e.SetEpoch)
+}
+
+func (v *Invariants) roleApplied(e event.Event) {
+	n := v.nodes[e.Node]
+	if n == nil {
+		n = &nodeFacts{group: e.Group}
+		v.nodes[e.Node] = n
+	}
+	if e.Epoch < n.epoch {
+		v.fail(e, "role-epoch-down", "%s applies epoch %d after %d", e.Node, e.Epoch, n.epoch)
+	}
+	n.epoch = e.Epoch
+	if m, ok := v.group(e.Group).masters[e.Epoch]; ok && m != e.Broker {
+		v.fail(e, "two-masters", "%s applies master %d for epoch %d, elected was %d", e.Node, e.Broker, e.Epoch, m)
+	}
+}
+
+func (v *Invariants) writable(e event.Event) {
+	g := v.group(e.Group)
+	for _, other := range sortedKeys(g.writable) {
+		epoch := g.writable[other]
+		if other == e.Node {
+			continue
+		}
+		if epoch == e.Epoch {
+			v.fail(e, "two-writers", "%s and %s are writable in epoch %d of %s", other, e.Node, epoch, e.Group)
+		} else if v.ExclusiveWriters {
+			v.fail(e, "lease-overlap", "%s (epoch %d) is writable while %s (epoch %d) still is, in %s", e.Node, e.Epoch, other, epoch, e.Group)
+		}
+	}
+	g.writable[e.Node] = e.Epoch
+}

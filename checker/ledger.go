@@ -1,0 +1,228 @@
+package checker
+
+import (
+	"hash/fnv"
+
+	"lockstep/internal/ha"
+)
+
+// Policy is what a group's acknowledgements promise (DESIGN 5).
+type Policy struct {
+	All   bool        // every member of the SyncStateSet
+	Count int         // else: this many members including the master; 1 is the master alone
+	Min   int         // minInSyncReplicas
+	Class ha.AckClass // what a counted copy must be: durable, or received
+}
+
+// Truth is the world as it is: the true disks and the committed controller
+// record, never what the product says of itself.
+type Truth interface {
+	// Cached returns n bytes at off of the broker's commit log as its operating
+	// system would read them now; nil when they are not all there.
+	Cached(group string, b ha.BrokerID, off ha.LogOffset, n int) []byte
+	// Durable is the same of the platter: what a power loss now would leave.
+	Durable(group string, b ha.BrokerID, off ha.LogOffset, n int) []byte
+	// MinOffset is the start of the broker's oldest segment.
+	MinOffset(group string, b ha.BrokerID) ha.LogOffset
+	// Set is the newest committed SyncStateSet of the epoch; Newest is the epoch in
+	// force with its set.
+	Set(group string, epoch ha.MasterEpoch) ha.IDs
+	Newest(group string) (ha.MasterEpoch, ha.IDs)
+	// Brokers are all replicas of the group; Electable those that are up and that
+	// the committed record allows to be elected.
+	Brokers(group string) ha.IDs
+	Electable(group string) ha.IDs
+}
+
+// Ack is one SEND_OK at the instant it is emitted.
+type Ack struct {
+	Key         string
+	Group       string
+	Master      ha.BrokerID
+	Epoch       ha.MasterEpoch
+	Log         ha.LogOffset // from the message id of the answer
+	QueueOffset int64
+	At          int64
+}
+
+// copyState is one replica's copy of a message since its acknowledgement.
+type copyState struct {
+	broker ha.BrokerID
+	class  ha.AckClass
+	died   string // the fault that took it, "" while none did
+}
+
+// message is one promise in the ledger.
+type message struct {
+	ack     Ack
+	size    int
+	hash    uint64
+	copies  []copyState
+	lost    bool
+	allowed bool
+	expired bool
+}
+
+// Ledger is the durability ledger (DESIGN 8): every SEND_OK is checked against
+// the truth when it is emitted, and must be found again at every promotion and
+// at the end unless the faults since then explain exactly this loss.
+type Ledger struct {
+	truth    Truth
+	policy   map[string]Policy
+	messages map[string][]*message // by group, in order of acknowledgement
+	byKey    map[string]*message
+	out      []Finding
+	Counts   Counts
+}
+
+// Counts is what the ledger measured.
+type Counts struct {
+	Acknowledged int
+	Lost         int // all acknowledged messages that are gone
+	LossAllowed  int // of those, explained by faults and policy
+	LostBytes    int64
+	Expired      int // left by retention
+}
+
+// NewLedger returns an empty ledger over the truth.
+func NewLedger(t Truth) *Ledger {
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byKey: map[string]*message{}}
+}
+
+// SetPolicy says what a group promises; before its first acknowledgement.
+func (l *Ledger) SetPolicy(group string, p Policy) { l.policy[group] = p }
+
+// Findings returns the breaches so far, in the order they were found.
+func (l *Ledger) Findings() []Finding { return l.out }
+
+// LossAllowed reports whether the key is lost and the loss is allowed.
+func (l *Ledger) LossAllowed(key string) bool {
+	m := l.byKey[key]
+	return m != nil && m.lost && m.allowed
+}
+
+func (l *Ledger) fail(name string, at int64, format string, args ...any) {
+	l.out = append(l.out, finding("ledger", name, at, format, args...))
+}
+
+func hashOf(b []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(b)
+	return h.Sum64()
+}
+
+// Acknowledged checks one SEND_OK at its emission and enters it.
+func (l *Ledger) Acknowledged(a Ack) {
+	l.Counts.Acknowledged++
+	m := &message{ack: a}
+	if l.byKey[a.Key] != nil {
+		l.fail("acknowledged-twice", a.At, "%s is acknowledged a second time", a.Key)
+		return
+	}
+	if !l.read(m) {
+		return
+	}
+	l.byKey[a.Key] = m
+	l.messages[a.Group] = append(l.messages[a.Group], m)
+	l.gather(m)
+	l.evidence(m)
+}
+
+// read takes the record from the acknowledging master's own log.
+func (l *Ledger) read(m *message) bool {
+	a := m.ack
+	head := l.truth.Cached(a.Group, a.Master, a.Log, 91)
+	if head == nil {
+		l.fail("not-appended", a.At, "%s is acknowledged at %d, where broker %d holds nothing", a.Key, a.Log, a.Master)
+		return false
+	}
+	m.size = int(head[0])<<24 | int(head[1])<<16 | int(head[2])<<8 | int(head[3])
+	var raw []byte
+	if m.size >= 91 && m.size <= 64<<20 {
+		raw = l.truth.Cached(a.Group, a.Master, a.Log, m.size)
+	}
+	r, err := ParseRecord(raw)
+	switch {
+	case err != nil:
+		l.fail("not-appended", a.At, "%s is acknowledged at %d of broker %d: %v", a.Key, a.Log, a.Master, err)
+	case r.Key() != a.Key || r.Log != a.Log || r.QueueOffset != a.QueueOffset:
+		l.fail("wrong-record", a.At, "%s is acknowledged at log %d queue offset %d, where broker %d holds %s (log %d, queue offset %d)",
+			a.Key, a.Log, a.QueueOffset, a.Master, r.Key(), r.Log, r.QueueOffset)
+	default:
+		m.hash = hashOf(raw)
+		return true
+	}
+	return false
+}
+
+// gather notes who holds the message now, and how well.
+func (l *Ledger) gather(m *message) {
+	for _, b := range l.truth.Brokers(m.ack.Group) {
+		if c := l.classAt(m, b); c != ha.ClassUnknown {
+			m.copies = append(m.copies, copyState{broker: b, class: c})
+		}
+	}
+}
+
+func (l *Ledger) classAt(m *message, b ha.BrokerID) ha.AckClass {
+	a := m.ack
+	if raw := l.truth.Durable(a.Group, b, a.Log, m.size); raw != nil && hashOf(raw) == m.hash {
+		return ha.ClassDurable
+	}
+	if raw := l.truth.Cached(a.Group, b, a.Log, m.size); raw != nil && hashOf(raw) == m.hash {
+		return ha.ClassReceived
+	}
+	return ha.ClassUnknown
+}
+
+func (m *message) class(b ha.BrokerID) ha.AckClass {
+	for _, c := range m.copies {
+		if c.broker == b {
+			return c.class
+		}
+	}
+	return ha.ClassUnknown
+}
+
+// evidence demands what the policy promised, at this instant.
+func (l *Ledger) evidence(m *message) {
+	a, p := m.ack, l.policy[m.ack.Group]
+	set := l.truth.Set(a.Group, a.Epoch)
+	if !set.Has(a.Master) {
+		l.fail("no-authority", a.At, "%s is acknowledged by broker %d in epoch %d, whose committed set is %v", a.Key, a.Master, a.Epoch, set)
+		return
+	}
+	if m.class(a.Master) < p.Class {
+		l.fail("before-durable", a.At, "%s is acknowledged while the master's own copy is only %v", a.Key, m.class(a.Master))
+	}
+	holders := 0
+	for _, b := range set {
+		if b == a.Master || m.class(b) >= p.Class {
+			holders++
+		} else if p.All {
+			l.fail("member-lacks-it", a.At, "%s is acknowledged, member %d of set %v holds it %v (log %d)", a.Key, b, set, m.class(b), a.Log)
+		}
+	}
+	if len(set) < p.Min {
+		l.fail("below-min", a.At, "%s is acknowledged with set %v below minInSyncReplicas %d", a.Key, set, p.Min)
+	}
+	if !p.All && holders < p.Count {
+		l.fail("too-few-copies", a.At, "%s is acknowledged with %d copies, %d are promised", a.Key, holders, p.Count)
+	}
+	l.newestHolds(m, p)
+}
+
+// newestHolds: a deposed master may still succeed only with messages that the
+// epoch in force kept (all-in-sync promises that; fewer copies do not).
+func (l *Ledger) newestHolds(m *message, p Policy) {
+	epoch, set := l.truth.Newest(m.ack.Group)
+	if !p.All || epoch == m.ack.Epoch {
+		return
+	}
+	for _, b := range set {
+		if m.class(b) == ha.ClassUnknown {
+			l.fail("deposed-ack", m.ack.At, "%s is acknowledged in epoch %d while epoch %d is in force and its member %d lacks it",
+				m.ack.Key, m.ack.Epoch, epoch, b)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package checker
+
+import (
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// MaxLinear is the largest queue history that CheckLinear accepts: beyond it the
+// direct checker alone decides.
+const MaxLinear = 2000
+
+// CheckLinear is the cross-check of one queue by porcupine: an append log where
+// an acknowledged send returns its offset and a read returns the value at an
+// offset. Unknown sends are first resolved against the final queue (found: their
+// offset is known and their end stays open; nowhere: they never happened), since
+// the search is factorial in open operations otherwise. "Nothing new" reads are
+// always legal and are not part of the history.
+func CheckLinear(queue string, h *History, limit time.Duration) []Finding {
+	at := map[string]int64{}
+	for _, e := range h.Final[queue] {
+		if _, dup := at[e.Key]; dup {
+			return nil // copies of one key: only the direct checker can tell them apart
+		}
+		at[e.Key] = e.Offset
+	}
+	var ops []porcupine.Operation
+	for _, op := range h.Ops {
+		if op.Queue != queue || op.Status == Refused || h.allowed(op.Key) {
+			continue
+		}
+		if op.Kind == Send && op.Status == Unknown {
+			off, ok := at[op.Key]
+			if !ok {
+				continue
+			}
+			op.Offset, op.Return = off, Open
+		}
+		ops = append(ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Invoke, Return: op.Return})
+	}
+	if len(ops) > MaxLinear {
+		return nil
+	}
+	switch porcupine.CheckOperationsTimeout(logModel(h.Final[queue]), ops, limit) {
+	case porcupine.Ok:
+		return nil
+	case porcupine.Unknown:
+		return []Finding{finding("queue", "undecided", 0, "%s: %d operations not decided in %v", queue, len(ops), limit)}
+	}
+	return []Finding{finding("queue", "not-linearizable", 0, "%s: no order explains its %d operations", queue, len(ops))}
+}
+
+// logModel is the append log whose final content is known: the state is only how
+// many entries exist, since entry k can be nothing but final[k].
+func logModel(final []Entry) porcupine.Model {
+	first := int64(0)
+	if len(final) > 0 {
+		first = final[0].Offset
+	}
+	return porcupine.Model{
+		Init: func() any { return first },
+		Step: func(state, input, _ any) (bool, any) {
+			n, op := state.(int64), input.(Op)
+			i := op.Offset - first
+			if i < 0 {
+				return true, n // expired
+			}
+			if i >= int64(len(final)) || final[i].Key != op.Key {
+				return false, n
+			}
+			if op.Kind == Send {
+				// Sends whose outcome nobody recorded may lie between: offsets only grow.
+				return op.Offset >= n, op.Offset + 1
+			}
+			return op.Offset < n, n
+		},
+		Equal: func(a, b any) bool { return a == b },
+	}
+}

@@ -1,0 +1,108 @@
+package checker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"lockstep/internal/ha"
+)
+
+// Record is what the judge reads of a stored message, by its own decoder: the
+// RocketMQ layout of HA contracts 5.2, written apart from the product's.
+type Record struct {
+	Size        int
+	Queue       int32
+	QueueOffset int64
+	Log         ha.LogOffset
+	Topic       string
+	Properties  map[string]string
+	Body        []byte
+}
+
+const (
+	magicV1 = 0xDAA320A7
+	magicV2 = 0xDAA320AB
+)
+
+var errRecord = errors.New("not a stored message")
+
+// ParseRecord decodes the record at the start of b.
+func ParseRecord(b []byte) (Record, error) {
+	if len(b) < 91 {
+		return Record{}, fmt.Errorf("%w: %d bytes", errRecord, len(b))
+	}
+	r := Record{Size: int(binary.BigEndian.Uint32(b)), Queue: int32(binary.BigEndian.Uint32(b[12:])),
+		QueueOffset: int64(binary.BigEndian.Uint64(b[20:])), Log: ha.LogOffset(binary.BigEndian.Uint64(b[28:]))}
+	magic := binary.BigEndian.Uint32(b[4:])
+	if magic != magicV1 && magic != magicV2 || r.Size < 91 || r.Size > len(b) {
+		return Record{}, fmt.Errorf("%w: magic %08x size %d of %d", errRecord, magic, r.Size, len(b))
+	}
+	flags := binary.BigEndian.Uint32(b[36:])
+	c := cursor{b: b[:r.Size], at: 48}
+	c.skip(hostSize(flags, 0x10))
+	c.skip(8) // store time
+	c.skip(hostSize(flags, 0x20))
+	c.skip(4 + 8) // reconsume times, prepared transaction offset
+	r.Body = c.take(int(c.uint(4)))
+	topicWidth := 1
+	if magic == magicV2 {
+		topicWidth = 2
+	}
+	r.Topic = string(c.take(int(c.uint(topicWidth))))
+	r.Properties = parseProperties(string(c.take(int(c.uint(2)))))
+	if c.bad {
+		return Record{}, fmt.Errorf("%w: fields run over its %d bytes", errRecord, r.Size)
+	}
+	return r, nil
+}
+
+func hostSize(flags, bit uint32) int {
+	if flags&bit != 0 {
+		return 20
+	}
+	return 8
+}
+
+func parseProperties(s string) map[string]string {
+	out := map[string]string{}
+	for _, pair := range strings.Split(s, "\x02") {
+		if k, v, ok := strings.Cut(pair, "\x01"); ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// cursor reads fields and remembers an overrun.
+type cursor struct {
+	b   []byte
+	at  int
+	bad bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if n < 0 || c.bad || n > len(c.b)-c.at {
+		c.bad = true
+		return nil
+	}
+	c.at += n
+	return c.b[c.at-n : c.at]
+}
+
+func (c *cursor) skip(n int) { c.take(n) }
+
+func (c *cursor) uint(width int) uint64 {
+	var v uint64
+	for _, x := range c.take(width) {
+		v = v<<8 | uint64(x)
+	}
+	return v
+}
+
+// Key is the producer's key of the message: the first word of KEYS.
+func (r Record) Key() string {
+	k, _, _ := strings.Cut(r.Properties["KEYS"], " ")
+	return k
+}
