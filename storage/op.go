@@ -39,6 +39,11 @@ const (
 	OpSuspect           // LaneMeta: leave the suspect mark with reason Name, durably
 	OpCleanStop         // LaneMeta: everything synced, then the clean-stop mark (last operation of a life)
 	OpRaft              // LaneRaft: Raft
+	// OpReset, LaneLog: throw all data away and let the log begin at Off, a segment
+	// boundary, to be filled from a master whose log begins there (P19). Name is the
+	// reason; with it a new store id is drawn first, durably, and the machine exits to
+	// be opened anew. "" keeps the identity and is allowed on an empty log only.
+	OpReset
 )
 
 // Op is one blocking operation, issued by a machine and performed by its host
@@ -74,7 +79,8 @@ type Result struct {
 	Pull PullResult
 	// Offset: OpSeek queue offset; OpExpire new minimum log offset.
 	Offset int64
-	// Queues: OpTruncate, the bounds of all queues after the cut, as in Recovered.
+	// Queues: OpTruncate and OpExpire, the bounds of all queues afterwards, as in
+	// Recovered.
 	Queues []QueueBounds
 	Raft   any
 }
