@@ -20,6 +20,14 @@ import (
 // (ENOSPC). The file is as it was, up to a partial write.
 var ErrNoSpace = errors.New("no space left on device")
 
+// ErrIO marks a device error (EIO). After one from Sync or WriteAt the claim to
+// the store is gone: nothing written since the last good Sync may be believed.
+var ErrIO = errors.New("input/output error")
+
+// ErrReadOnly marks a change refused because the file system is mounted
+// read-only (EROFS).
+var ErrReadOnly = errors.New("read-only file system")
+
 // ErrLocked is returned by Lock when another owner holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
@@ -39,7 +47,7 @@ type File interface {
 	// Size returns the size in bytes.
 	Size() (int64, error)
 	// DropCache asks that clean cached pages of [off, off+n) be dropped, so that the
-	// next read comes from the device (rule P5a). Best effort.
+	// next read comes from the device (rule P5a). Best effort; n <= 0 drops nothing.
 	DropCache(off, n int64) error
 }
 
