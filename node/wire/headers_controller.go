@@ -76,6 +76,10 @@ type BrokerHeartbeat struct {
 	HandOver bool `ext:"lsHandOver"`
 	// Sequence numbers the heartbeats of one boot; the answer echoes it.
 	Sequence uint64 `ext:"lsSequence"`
+	// Echo is the Stamp of the newest answer received on this session, 0 before the
+	// first: the controller thereby knows that this heartbeat was sent after it gave
+	// that answer, and so when the reported durable end was true (P12).
+	Echo uint64 `ext:"lsEcho"`
 }
 
 // HeartbeatResponse answers 904. A grant is present when Lease.Granted.
@@ -83,6 +87,8 @@ type HeartbeatResponse struct {
 	LeaseGrant
 	Sequence uint64 `ext:"lsSequence"`
 	Term     uint64 `ext:"lsTerm"` // controller term that answered
+	// Stamp comes back as Echo in the next heartbeat of the session.
+	Stamp uint64 `ext:"lsStamp"`
 }
 
 // LeaseGrant lets the authority (Broker, Boot, Epoch) write for Duration minus
@@ -187,6 +193,11 @@ type RegisterToControllerResponse struct {
 	MasterAddress     string         `ext:"masterAddress"`
 	MasterEpoch       ha.MasterEpoch `ext:"masterEpoch"`
 	SyncStateSetEpoch ha.SetEpoch    `ext:"syncStateSetEpoch"`
+	// BootFloor is set when the registered boot repeats one that another life of this
+	// store used (a restored backup, a rolled-back machine): the broker may join no
+	// set until it has raised its boot above BootFloor, durably, and registered again
+	// (P1, P18).
+	BootFloor ha.Boot `ext:"lsBootFloor"`
 	MasterView
 }
 
