@@ -235,7 +235,7 @@ func (f *osFile) fail(kind OpKind, off int64, err error) error {
 func (f *osFile) control(call func(fd int) error) error {
 	var err error
 	if e := f.conn.Control(func(fd uintptr) { err = retry(func() error { return call(int(fd)) }) }); e != nil {
-		return e
+		return fmt.Errorf("%w: %w", fs.ErrClosed, e) // Control fails for nothing else
 	}
 	return err
 }

@@ -247,6 +247,17 @@ func (m *Mem) Restore(img *Image) {
 // Wipe erases the disk: a lost or replaced one.
 func (m *Mem) Wipe() { m.Restore(&Image{NewMem(MemOptions{})}) }
 
+// Clone returns a Mem in the same state, all layers included, that changes on its own from
+// then on. Handles stay with m; the clone has no fault hook and no held locks.
+func (m *Mem) Clone() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.clone()
+	c.newLife()
+	c.used = c.count(c.root)
+	return c
+}
+
 // clone copies names and page descriptors and shares the page contents.
 func (m *Mem) clone() *Mem {
 	c := &Mem{now: m.now, capacity: m.capacity, used: m.used, readOnly: m.readOnly,
