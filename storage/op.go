@@ -44,6 +44,9 @@ const (
 	// reason; with it a new store id is drawn first, durably, and the machine exits to
 	// be opened anew. "" keeps the identity and is allowed on an empty log only.
 	OpReset
+	// OpBoot, LaneMeta: raise the store's boot counter to Max, durably (P18); never
+	// lowers it.
+	OpBoot
 )
 
 // Op is one blocking operation, issued by a machine and performed by its host
