@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+
 	"lockstep/internal/event"
 	"lockstep/node"
 	"lockstep/node/wire"
@@ -77,7 +79,17 @@ type Finding struct {
 	At   int64  // true nanoseconds
 	Node string // "" for the world
 	// Kind is a stable name: "invariant", "panic", "settle-twice", "spin",
-	// "in-flight-data-changed", "budget".
+	// "in-flight-data-changed", "inbox", "hang", "plan", or a judge's.
 	Kind string
 	Text string
+	// Stack is where a panic came from, for a reader; no part of any hash.
+	Stack string
 }
+
+// String prints the finding on one line.
+func (f Finding) String() string {
+	return fmt.Sprintf("T+%s %s %s: %s", seconds(f.At), f.Node, f.Kind, f.Text)
+}
+
+// seconds prints nanoseconds as seconds with six digits.
+func seconds(ns int64) string { return fmt.Sprintf("%d.%06ds", ns/1e9, ns%1e9/1000) }

@@ -32,22 +32,41 @@ type Decider struct {
 	names     []string
 	nameHash  []uint64
 	overrides []*Override
-	bySite    map[string][]*Override // looked up, never ranged over
+	bySite    map[string][]*Override // patterns; looked up, never ranged over
+	exact     map[exactKey]*Override // overrides of one key
+	hasExact  bool
 	record    []Choice
 	recording bool
 	// seen is called with every choice made, for the rolling hash; may be nil.
 	seen func(s *Site, k Key, v int64)
 }
 
+// exactKey is one thing at one site, by the names of a plan.
+type exactKey struct {
+	site, from, to string
+	session, kind  int64
+	n              int64
+}
+
+// exactly reports whether the pattern selects one key only.
+func (p *Pattern) exactly() bool {
+	return p.From != "*" && p.To != "*" && p.Session != Any && p.Kind != Any && p.NFrom == p.NTo
+}
+
 // New returns a decider whose noise is a keyed hash of seed, or every site's
 // benign value when benign is set.
 func New(seed uint64, benign bool, overrides []Override) *Decider {
-	d := &Decider{seed: prng.Mix(seed), benign: benign, bySite: map[string][]*Override{}}
+	d := &Decider{seed: prng.Mix(seed), benign: benign, bySite: map[string][]*Override{}, exact: map[exactKey]*Override{}}
 	d.Actor("-")
 	for i := range overrides {
 		o := overrides[i]
 		o.Used = 0
 		d.overrides = append(d.overrides, &o)
+		if p := &o.Keys; p.exactly() {
+			d.exact[exactKey{o.Site, p.From, p.To, p.Session, p.Kind, p.NFrom}] = &o
+			d.hasExact = true
+			continue
+		}
 		d.bySite[o.Site] = append(d.bySite[o.Site], &o)
 	}
 	return d
@@ -76,7 +95,7 @@ func (d *Decider) Actor(name string) Actor {
 // noise is benign, else the keyed hash spread over dist.
 func (d *Decider) Decide(s *Site, k Key, dist Dist) int64 {
 	v, ok := int64(0), false
-	if len(d.bySite) > 0 {
+	if len(d.overrides) > 0 {
 		v, ok = d.override(s, k)
 	}
 	switch {
@@ -101,21 +120,33 @@ func (d *Decider) Bits(s *Site, k Key) uint64 {
 	return prng.Mix(d.seed ^ s.id ^ prng.Mix(d.hash(k)))
 }
 
-// override looks for the last matching override of the site.
+// override looks for an override of exactly this key, then for the last
+// pattern that selects it.
 func (d *Decider) override(s *Site, k Key) (int64, bool) {
+	if d.hasExact {
+		x := exactKey{s.Name, d.name(k.From), d.name(k.To), int64(k.Session), int64(k.Kind), k.N}
+		if o := d.exact[x]; o != nil {
+			return o.value(s), true
+		}
+	}
 	list := d.bySite[s.Name]
 	for i := len(list) - 1; i >= 0; i-- {
 		o := list[i]
 		if !d.match(&o.Keys, k) {
 			continue
 		}
-		o.Used++
-		if o.Benign {
-			return s.Benign, true
-		}
-		return o.Value, true
+		return o.value(s), true
 	}
 	return 0, false
+}
+
+// value uses the override.
+func (o *Override) value(s *Site) int64 {
+	o.Used++
+	if o.Benign {
+		return s.Benign
+	}
+	return o.Value
 }
 
 // match reports whether the pattern selects the key.

@@ -23,6 +23,12 @@ type Key struct {
 	N        int64
 }
 
+// Sum is a quick hash of the key with actors by index, for hashes of one run.
+func (k Key) Sum() uint64 {
+	return prng.Mix(uint64(k.From)<<48^uint64(k.To)<<32^uint64(k.Session)) ^
+		prng.Mix(uint64(uint32(k.Kind))<<32^uint64(k.N))
+}
+
 // keyText prints from>to/session/kind/n with names from the decider.
 func (d *Decider) keyText(k Key) string {
 	return fmt.Sprintf("%s>%s/%d/%d/%d", d.name(k.From), d.name(k.To), k.Session, k.Kind, k.N)

@@ -24,9 +24,13 @@ func NewSite(name, unit string, benign, worst int64) *Site {
 	return &Site{Name: name, Unit: unit, Benign: benign, Worst: worst, id: prng.HashString(name)}
 }
 
+// ID is a hash of the site's name.
+func (s *Site) ID() uint64 { return s.id }
+
 // Dist says how values of a site are spread: evenly over [Lo, Hi], but
-// TailPermille of 1000 draws evenly over [Hi, Tail]. Integers only, so that
-// every machine draws the same.
+// TailPermille of 1000 draws evenly over [Hi, Tail], or (Hi, Tail] when Lo is
+// Hi, so that a tail can be another thing. Integers only, so that every machine
+// draws the same.
 type Dist struct {
 	Lo, Hi       int64
 	Tail         int64
@@ -35,11 +39,8 @@ type Dist struct {
 
 // Chance is the spread of a yes/no choice: 1 in permille of 1000 draws, else 0.
 func Chance(permille int64) Dist {
-	return Dist{Lo: 0, Hi: 0, Tail: 1, TailPermille: permille}.strict()
+	return Dist{Tail: 1, TailPermille: permille}
 }
-
-// strict makes the tail exclude Hi, for choices where the tail is another thing.
-func (d Dist) strict() Dist { d.Hi = d.Lo; return d }
 
 // Draw maps the random value v onto the spread.
 func (d Dist) Draw(v uint64) int64 {
