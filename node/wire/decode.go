@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"unicode/utf8"
-	"unsafe"
 )
 
 // Limits of headers, beside MaxFrameBytes.
@@ -231,17 +229,6 @@ func ownFields(fields []Field) Ext {
 		ext.Set(fields[i].Key, fields[i].Value)
 	}
 	return ext
-}
-
-// alias is b as a text without a copy; bytes that are no UTF-8 cost a copy.
-func alias(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	if !utf8.Valid(b) {
-		return validText(b)
-	}
-	return unsafe.String(&b[0], len(b))
 }
 
 // maxArenaChunk is the size to which the chunks for unescaped texts grow.

@@ -153,4 +153,7 @@ type Replica struct {
 	SegmentBytes int64
 	Epochs       ha.Epochs
 	Reason       string
+	// Member, in appends: the receiving incarnation is in the committed set, so its
+	// claim holds again (P2).
+	Member bool
 }

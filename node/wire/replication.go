@@ -14,7 +14,9 @@ const ReplicaMagic = "LSR\x01"
 
 // The replication header is a 32-bit set of the fields that are present, then
 // those fields in the order of the bits. A field at its zero value is absent;
-// booleans are their bit alone; texts and lists have a length of two bytes.
+// booleans are their bit alone; texts and lists have a length of two bytes. An
+// epoch is its number in four bytes, with the sign bit for "unclean", and its
+// start in eight.
 const (
 	hasCluster uint32 = 1 << iota
 	hasGroup
@@ -35,6 +37,7 @@ const (
 	hasSegmentBytes
 	hasEpochs
 	hasReason
+	hasMember
 	replicaFieldEnd
 )
 
@@ -114,13 +117,25 @@ func appendReplicaHeader(dst []byte, r *Replica) []byte {
 	if w.has(hasEpochs, len(r.Epochs) > 0) {
 		w.dst = binary.BigEndian.AppendUint16(w.dst, uint16(len(r.Epochs)))
 		for _, e := range r.Epochs {
-			w.dst = binary.BigEndian.AppendUint32(w.dst, uint32(e.Epoch))
+			w.dst = binary.BigEndian.AppendUint32(w.dst, epochWord(e))
 			w.dst = binary.BigEndian.AppendUint64(w.dst, uint64(e.Start))
 		}
 	}
 	w.text(hasReason, r.Reason)
+	w.has(hasMember, r.Member)
 	binary.BigEndian.PutUint32(w.dst[len(dst):], w.set)
 	return w.dst
+}
+
+// uncleanBit marks an unclean epoch in its word; epochs are positive, so the sign
+// bit is free.
+const uncleanBit = 1 << 31
+
+func epochWord(e ha.EpochStart) uint32 {
+	if e.Unclean {
+		return uint32(e.Epoch) | uncleanBit
+	}
+	return uint32(e.Epoch)
 }
 
 // replicaWriter writes the fields that are present.
@@ -225,6 +240,7 @@ func (r *replicaReader) header(h *Replica) {
 		h.Epochs = r.epochs()
 	}
 	h.Reason = r.text(hasReason)
+	h.Member = r.set&hasMember != 0
 }
 
 var noBytes [12]byte
@@ -281,9 +297,11 @@ func (r *replicaReader) epochs() ha.Epochs {
 	list := make(ha.Epochs, n)
 	for i := range list {
 		b := r.take(12)
+		word := binary.BigEndian.Uint32(b)
 		list[i] = ha.EpochStart{
-			Epoch: ha.MasterEpoch(binary.BigEndian.Uint32(b)),
-			Start: ha.LogOffset(binary.BigEndian.Uint64(b[4:])),
+			Epoch:   ha.MasterEpoch(word &^ uncleanBit),
+			Start:   ha.LogOffset(binary.BigEndian.Uint64(b[4:])),
+			Unclean: word&uncleanBit != 0,
 		}
 	}
 	return list

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/crc32"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // The seal of a remoting frame is CRC-32C over code, opaque, flag and version
@@ -36,7 +35,7 @@ func sealTextPart(sum uint32, s string) uint32 {
 	if !utf8.ValidString(s) {
 		s = validText([]byte(s))
 	}
-	return sealBytesPart(sum, unsafe.Slice(unsafe.StringData(s), len(s)))
+	return sealBytesPart(sum, bytesOf(s))
 }
 
 func sealBytesPart(sum uint32, b []byte) uint32 {
