@@ -58,13 +58,11 @@ func (op *dirOp) entry(dir *inode, name string) bool {
 	return dir != nil && (op.dir == dir && op.name == name || op.from == dir && op.fromName == name)
 }
 
-// needs reports whether op, which came later, can only be durable if prev is: they
-// change one entry or one inode, op is inside a directory that prev made, or op
-// removes a directory that prev emptied.
+// needs reports whether op, which came later, can only be durable if prev is: they change
+// one entry. (A file moved twice shares the entry in the middle. A name inside a
+// directory that was lost is merely out of reach.)
 func (op *dirOp) needs(prev *dirOp) bool {
-	return op.node == prev.node || op.dir == prev.node ||
-		prev.entry(op.dir, op.name) || prev.entry(op.from, op.fromName) ||
-		op.unlink && prev.touches(op.node)
+	return prev.entry(op.dir, op.name) || prev.entry(op.from, op.fromName)
 }
 
 // changeDir records op, which the caller has applied to the live names.
