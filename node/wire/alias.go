@@ -7,11 +7,16 @@ import (
 
 // alias is b as a text without a copy; bytes that are no UTF-8 cost a copy.
 func alias(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
 	if !utf8.Valid(b) {
 		return validText(b)
+	}
+	return textOf(b)
+}
+
+// textOf is b, known to be UTF-8, as a text without a copy.
+func textOf(b []byte) string {
+	if len(b) == 0 {
+		return "" // keeps no buffer alive
 	}
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }

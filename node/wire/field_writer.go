@@ -41,8 +41,9 @@ func (w *fieldWriter) writeFields(f *Frame) {
 	}
 	if w.sealed {
 		w.sealed = false
-		var text [8]byte
-		w.bytes(sealKey, sealText(&text, sealBody(w.sum, f.Body)))
+		start := w.open(sealKey)
+		w.dst = appendSeal(w.dst, sealBytesPart(w.sum, f.Body))
+		w.shut(sealKey, start)
 	}
 }
 
@@ -65,6 +66,7 @@ func (w *fieldWriter) ext(ext Ext) {
 // begin writes everything of a field before its value; size is the length of the
 // value.
 func (w *fieldWriter) begin(key string, size int) {
+	w.count++
 	if w.binary {
 		if len(key) > math.MaxInt16 {
 			w.long = key
@@ -72,15 +74,14 @@ func (w *fieldWriter) begin(key string, size int) {
 		w.dst = binary.BigEndian.AppendUint16(w.dst, uint16(len(key)))
 		w.dst = append(w.dst, key...)
 		w.dst = binary.BigEndian.AppendUint32(w.dst, uint32(size))
-	} else {
-		if w.count == 0 {
-			w.dst = append(w.dst, `,"extFields":{`...)
-		} else {
-			w.dst = append(w.dst, ',')
-		}
-		w.dst = append(appendJSONText(w.dst, key), ':')
+		return
 	}
-	w.count++
+	if w.count == 1 {
+		w.dst = append(w.dst, `,"extFields":{`...)
+	} else {
+		w.dst = append(w.dst, ',')
+	}
+	w.dst = append(appendJSONText(w.dst, key), ':')
 }
 
 // text writes a field whose value may hold any character.
@@ -103,25 +104,34 @@ func (w *fieldWriter) some(key, value string) {
 	}
 }
 
-// bytes writes a field whose value is plain ASCII without quotes.
-func (w *fieldWriter) bytes(key string, value []byte) {
-	w.begin(key, len(value))
+// open begins a field whose value is plain ASCII without quotes and is appended
+// to dst by the caller; shut ends it. The length of a binary value is filled in
+// by shut.
+func (w *fieldWriter) open(key string) (start int) {
+	w.begin(key, 0)
+	if !w.binary {
+		w.dst = append(w.dst, '"')
+	}
+	return len(w.dst)
+}
+
+func (w *fieldWriter) shut(key string, start int) {
+	value := w.dst[start:]
 	if w.sealed {
-		w.sum = sealFieldBytes(w.sum, key, value)
+		w.sum = sealBytesPart(sealTextPart(w.sum, key), value)
 	}
 	if w.binary {
-		w.dst = append(w.dst, value...)
-		return
+		binary.BigEndian.PutUint32(w.dst[start-4:], uint32(len(value)))
+	} else {
+		w.dst = append(w.dst, '"')
 	}
-	w.dst = append(w.dst, '"')
-	w.dst = append(w.dst, value...)
-	w.dst = append(w.dst, '"')
 }
 
 // num writes a number.
 func (w *fieldWriter) num(key string, n int64) {
-	var text [20]byte
-	w.bytes(key, strconv.AppendInt(text[:0], n, 10))
+	start := w.open(key)
+	w.dst = strconv.AppendInt(w.dst, n, 10)
+	w.shut(key, start)
 }
 
 // nonzero writes a number unless it is 0.
@@ -180,8 +190,9 @@ func (w *fieldWriter) sendOK(h *SendMessageResponse) {
 	w.some("TRACE_ON", h.TraceOn)
 	w.some("batchUniqId", h.BatchUniqID)
 	if h.MsgID == "" && h.Stored.IPLen > 0 {
-		var id [56]byte
-		w.bytes("msgId", h.Stored.AppendText(id[:0]))
+		start := w.open("msgId")
+		w.dst = h.Stored.AppendText(w.dst)
+		w.shut("msgId", start)
 	} else {
 		w.text("msgId", h.MsgID)
 	}

@@ -16,22 +16,20 @@ type OffsetMessageID struct {
 
 // AppendText appends the id as upper-case hex digits: 32 for IPv4, 56 for IPv6.
 func (m OffsetMessageID) AppendText(dst []byte) []byte {
-	dst = appendHex(dst, m.IP[:min(int(m.IPLen), len(m.IP))])
-	dst = appendHex(dst, []byte{byte(m.Port >> 24), byte(m.Port >> 16), byte(m.Port >> 8), byte(m.Port)})
-	o := uint64(m.Offset)
-	return appendHex(dst, []byte{
-		byte(o >> 56), byte(o >> 48), byte(o >> 40), byte(o >> 32),
-		byte(o >> 24), byte(o >> 16), byte(o >> 8), byte(o),
-	})
+	for _, b := range m.IP[:min(int(m.IPLen), len(m.IP))] {
+		dst = appendHex(dst, uint64(b), 2)
+	}
+	return appendHex(appendHex(dst, uint64(uint32(m.Port)), 8), uint64(m.Offset), 16)
 }
 
 // String is the id as text.
 func (m OffsetMessageID) String() string { return string(m.AppendText(nil)) }
 
-func appendHex(dst, src []byte) []byte {
-	const digits = "0123456789ABCDEF"
-	for _, b := range src {
-		dst = append(dst, digits[b>>4], digits[b&15])
+// appendHex appends the low digits of n.
+func appendHex(dst []byte, n uint64, digits int) []byte {
+	const upper = "0123456789ABCDEF"
+	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
+		dst = append(dst, upper[n>>shift&15])
 	}
 	return dst
 }

@@ -74,25 +74,40 @@ func (s *scanner) byte(c byte) bool {
 	return false
 }
 
+// plainByte marks the bytes that stand for themselves in a JSON text: ASCII
+// without control characters, quote and backslash.
+var plainByte = func() (plain [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		plain[c] = c != '"' && c != '\\'
+	}
+	return plain
+}()
+
+// run skips plain bytes and returns the one that ends them; 0 at the end.
+func (s *scanner) run() byte {
+	pos := s.pos
+	for pos < len(s.in) && plainByte[s.in[pos]] {
+		pos++
+	}
+	s.pos = pos
+	if pos < len(s.in) {
+		return s.in[pos]
+	}
+	return 0
+}
+
 // key reads a quoted key without escapes and its colon.
 func (s *scanner) key() ([]byte, bool) {
 	if !s.byte('"') {
 		return nil, false
 	}
 	start := s.pos
-	for s.pos < len(s.in) {
-		c := s.in[s.pos]
-		if c == '"' {
-			key := s.in[start:s.pos]
-			s.pos++
-			return key, s.byte(':')
-		}
-		if c == '\\' || c < ' ' || c >= utf8.RuneSelf {
-			return nil, false
-		}
-		s.pos++
+	if s.run() != '"' {
+		return nil, false
 	}
-	return nil, false
+	key := s.in[start:s.pos]
+	s.pos++
+	return key, s.byte(':')
 }
 
 // int32 reads a plain whole number.
@@ -140,26 +155,29 @@ func (s *scanner) text() (string, bool) {
 	if !s.byte('"') {
 		return "", false
 	}
-	start, escapes := s.pos, false
-	for s.pos < len(s.in) {
-		c := s.in[s.pos]
-		switch {
+	start, escapes, ascii := s.pos, false, true
+	for {
+		switch c := s.run(); {
 		case c == '"':
 			raw := s.in[start:s.pos]
 			s.pos++
 			if escapes {
 				return s.unescape(raw)
 			}
+			if ascii {
+				return textOf(raw), true
+			}
 			return alias(raw), true
 		case c == '\\':
 			escapes = true
+			s.pos += 2 // whatever is escaped, it does not end the text
+		case c >= utf8.RuneSelf:
+			ascii = false
 			s.pos++
-		case c < ' ':
+		default:
 			return "", false
 		}
-		s.pos++
 	}
-	return "", false
 }
 
 // unescape puts a text with escapes into the decoder's arena. An escape may grow
@@ -219,7 +237,7 @@ func (s *scanner) ext() bool {
 		if !ok {
 			return false
 		}
-		s.d.fields = append(s.d.fields, Field{alias(key), value})
+		s.d.fields = append(s.d.fields, Field{textOf(key), value})
 	}
 	return true
 }

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"hash/crc32"
 	"unicode/utf8"
@@ -21,12 +19,9 @@ var errSeal = errors.New("the seal (lsCrc) does not match: bytes were damaged on
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func sealHead(h *Head) uint32 {
-	var b [16]byte
-	binary.BigEndian.PutUint32(b[0:], uint32(h.Code))
-	binary.BigEndian.PutUint32(b[4:], uint32(h.Opaque))
-	binary.BigEndian.PutUint32(b[8:], uint32(h.Flag))
-	binary.BigEndian.PutUint32(b[12:], uint32(h.Version))
-	return sealTextPart(crc32.Update(0, castagnoli, b[:]), h.Remark)
+	sum := sealWord(sealWord(0, uint32(h.Code)), uint32(h.Opaque))
+	sum = sealWord(sealWord(sum, uint32(h.Flag)), uint32(h.Version))
+	return sealTextPart(sum, h.Remark)
 }
 
 // sealTextPart sums a text as the far end will read it: bytes that are no UTF-8
@@ -39,17 +34,20 @@ func sealTextPart(sum uint32, s string) uint32 {
 }
 
 func sealBytesPart(sum uint32, b []byte) uint32 {
-	var n [4]byte
-	binary.BigEndian.PutUint32(n[:], uint32(len(b)))
-	return crc32.Update(crc32.Update(sum, castagnoli, n[:]), castagnoli, b)
+	return crc32.Update(sealWord(sum, uint32(len(b))), castagnoli, b)
+}
+
+// sealWord sums four bytes. crc32.Update would move them to the heap.
+func sealWord(sum, n uint32) uint32 {
+	sum = ^sum
+	for shift := 24; shift >= 0; shift -= 8 {
+		sum = castagnoli[byte(sum)^byte(n>>shift)] ^ sum>>8
+	}
+	return ^sum
 }
 
 func sealField(sum uint32, key, value string) uint32 {
 	return sealTextPart(sealTextPart(sum, key), value)
-}
-
-func sealFieldBytes(sum uint32, key string, value []byte) uint32 {
-	return sealBytesPart(sealTextPart(sum, key), value)
 }
 
 func sealExt(sum uint32, ext Ext) uint32 {
@@ -62,13 +60,13 @@ func sealExt(sum uint32, ext Ext) uint32 {
 	return sum
 }
 
-func sealBody(sum uint32, body []byte) uint32 { return sealBytesPart(sum, body) }
-
-func sealText(out *[8]byte, sum uint32) []byte {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], sum)
-	hex.Encode(out[:], b[:])
-	return out[:]
+// appendSeal appends a sum as eight lower-case hex digits.
+func appendSeal(dst []byte, sum uint32) []byte {
+	const digits = "0123456789abcdef"
+	for shift := 28; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[sum>>shift&15])
+	}
+	return dst
 }
 
 // checkSeal verifies the seal among fields, if there is one, and returns the
@@ -84,8 +82,8 @@ func checkSeal(h *Head, fields []Field, body []byte) (rest []Field, sealed bool,
 		return fields, false, nil
 	}
 	var text [8]byte
-	sum := sealBody(sealExt(sealHead(h), fields), body)
-	if string(sealText(&text, sum)) != fields[at].Value {
+	sum := sealBytesPart(sealExt(sealHead(h), fields), body)
+	if string(appendSeal(text[:0], sum)) != fields[at].Value {
 		return fields, false, errSeal
 	}
 	return append(fields[:at], fields[at+1:]...), true, nil
