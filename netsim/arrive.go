@@ -34,6 +34,9 @@ func (n *Net) arrive(now int64, id uint32, side int, pk *packet) {
 		n.stats.Resets++
 		n.end(id, r, "connection reset")
 		n.drop(&s.pipe[r])
+		if s.side[side] == open { // it came from the middle: the other end gets its own
+			n.push(now, id, r, packet{kind: pkRst, size: headerBytes})
+		}
 		n.release(id)
 	}
 }
