@@ -1,0 +1,254 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"lockstep/internal/ha"
+	"lockstep/internal/invariant"
+	"lockstep/storage/vfs"
+)
+
+// Store is an open store. Do may be called from several lanes at once; the
+// operations of one lane come one after the other.
+type Store struct {
+	fsys     vfs.FS
+	o        Options
+	lock     closer
+	log      *commitLog
+	queues   *queueSet
+	puller   *puller
+	identity Identity
+
+	readOnly error // damage: nothing is written to the log (set by Open only)
+
+	meta    sync.Mutex // small files, floor and cuts
+	floor   *floorWriter
+	native  vfs.File // opened at the first checkpoint
+	wall    int64    // store time of the last checkpoint, ms
+	logics  int64    // the same for the last one that synced the queues
+	cutID   uint64   // id of the last truncation: older operations are stale
+	cutAt   ha.LogOffset
+	stopped bool
+}
+
+type closer interface{ Close() error }
+
+// act makes true what was judged. Everything in it can be interrupted and done
+// again by the next start.
+func (r *recovery) act(s *Store) error {
+	// The mark is consumed before the first write, or it would vouch for that too.
+	if err := removeDurably(r.fsys, nameClean); err != nil {
+		return err
+	}
+	if !r.owned {
+		from := ha.LogOffset(-1)
+		if r.o.RequirePropCRC {
+			from = logOff(r.tail.end)
+		}
+		var err error
+		if r.owner, err = createStore(r.fsys, r.o, from); err != nil {
+			return err
+		}
+		r.reader.crcFrom = from
+	}
+	if err := r.openFloor(s); err != nil {
+		return err
+	}
+	if err := r.settleLog(s); err != nil {
+		return err
+	}
+	if err := r.settleQueues(); err != nil {
+		return err
+	}
+	if err := r.replay(); err != nil {
+		return err
+	}
+	return r.seal(s)
+}
+
+// openFloor opens the floor file. A new one says what recovery starts from.
+func (r *recovery) openFloor(s *Store) (err error) {
+	if r.floorState == floorDamaged {
+		// Both slots are unreadable. The broken claim goes to disk first.
+		if err := r.saveClaim(); err != nil {
+			return err
+		}
+		if err := removeDurably(r.fsys, nameFloor); err != nil {
+			return err
+		}
+	}
+	s.floor, err = openFloor(r.fsys, r.floor)
+	return err
+}
+
+// settleLog sets the end of the log: bytes behind it are cut durably, or left
+// alone in a damaged store, which then takes no writes.
+func (r *recovery) settleLog(s *Store) error {
+	t := r.tail
+	if t.damage != nil {
+		s.readOnly = fmt.Errorf("%w: %w", ErrReadOnly, t.damage)
+	}
+	cutting := t.damage == nil && t.last > t.end
+	if cutting {
+		// The claim first: after the cut nothing would show what is missing.
+		if err := r.saveClaim(); err != nil {
+			return err
+		}
+		c := cutter{fsys: r.fsys, log: r.log, queues: newQueueSet(r.fsys, r.o), lower: s.lowerFloor}
+		if err := c.cut(t.end); err != nil {
+			return err
+		}
+	}
+	r.log.end, r.log.durable = t.end, t.end
+	if len(r.log.segs) == 0 {
+		r.log.min, r.log.end, r.log.durable = 0, 0, 0
+	}
+	if r.listed && (cutting || int64(r.list.dispatched) > t.end) {
+		r.listed = false
+	}
+	r.dispatched = min(r.dispatched, t.end)
+	r.from = min(r.from, t.end)
+	return nil
+}
+
+func (r *recovery) saveClaim() error {
+	if r.broken == "" {
+		return nil
+	}
+	blob := encodeSide("claim", field("reason", r.broken))
+	if err := vfs.WriteAtomic(r.fsys, NameBrokenClaim, blob); err != nil {
+		return fmt.Errorf("write %s: %w", NameBrokenClaim, mapDisk(err))
+	}
+	return nil
+}
+
+// settleQueues finds the queues' ends and decides whether one of them misses
+// units that it had.
+func (r *recovery) settleQueues() error {
+	for _, q := range r.queues.snapshot() {
+		if err := q.settle(r.dispatched, r.log.min, !r.clean); err != nil {
+			return err
+		}
+		r.queues.dirty = true
+	}
+	if len(r.queues.snapshot()) == 0 {
+		r.redo = r.dispatched > r.log.min
+	}
+	if !r.listed {
+		return nil
+	}
+	for _, want := range r.list.queues {
+		q := r.queues.lookup(want.Topic, want.Queue)
+		if q == nil || q.max < want.Max {
+			r.redo = true
+		}
+	}
+	return nil
+}
+
+// replay reads the verified log once more: bytes above the floor are written
+// again, so that the sync that follows covers what only a cache may have held
+// (rule P5a), and records are dispatched to the queues that lack them.
+func (r *recovery) replay() error {
+	from, floor := min(r.from, r.tail.end), int64(r.floor.floor)
+	if r.redo {
+		from, r.dispatched = r.log.min, r.log.min
+	}
+	rewrite := !r.clean && r.tail.damage == nil
+	s := logScanner{reader: r.reader, off: from, stop: r.tail.end, chunk: recoveryChunkBytes}
+	var batch []QueueEntry
+	for {
+		f, at, done, err := s.next()
+		if err != nil {
+			return err
+		}
+		if !done && f.Kind != FoundRecord && f.Kind != FoundBlank {
+			return r.changed(at, f)
+		}
+		if len(batch) > 0 && (done || len(batch) >= 8192) {
+			if err := r.queues.append(batch, logOff(r.tail.end)); err != nil {
+				return err
+			}
+			batch = batch[:0]
+		}
+		if done {
+			return nil
+		}
+		if rewrite && at+int64(f.Size) > floor {
+			if err := r.rewrite(f, at); err != nil {
+				return err
+			}
+		}
+		if f.Kind == FoundRecord && at >= r.dispatched {
+			if e, ok := EntryOf(&f.Record); ok && SafeTopic(e.Topic) {
+				batch = append(batch, e)
+			}
+		}
+	}
+}
+
+// changed is for a record that was good a moment ago, or that lies below what
+// the scan covered: damage is found while queues are rebuilt.
+func (r *recovery) changed(at int64, f Found) error {
+	reason := f.Reason
+	if f.Kind == FoundUnwritten {
+		reason = "zeros where a record was written"
+	}
+	return r.log.damageAt(at, reason)
+}
+
+// rewrite puts a record, or a blank's header, where it is.
+func (r *recovery) rewrite(f Found, at int64) error {
+	b := f.Record.Raw
+	if f.Kind == FoundBlank {
+		b = make([]byte, f.Size)
+		Blank(b)
+	}
+	return r.log.writeIn(at, b)
+}
+
+// seal makes the outcome durable and starts the new life.
+func (r *recovery) seal(s *Store) error {
+	if err := errors.Join(r.log.sync(), r.queues.sync()); err != nil {
+		return err
+	}
+	if err := r.saveClaim(); err != nil {
+		return err
+	}
+	if r.tail.damage == nil {
+		end := logOff(r.log.end)
+		confirm := max(min(r.confirm(), end), logOff(r.log.min))
+		if err := s.saveFloor(floorMark{floor: end, confirm: confirm, dispatched: end}, r.native.physicMillis, true); err != nil {
+			return err
+		}
+	}
+	// The flag of received acknowledgements has become a broken claim, or a clean
+	// stop has made good on it; either way this life starts without it.
+	if err := removeDurably(r.fsys, NameReceivedAcks); err != nil {
+		return err
+	}
+	boot, nonce, err := nextBoot(r.fsys, r.o.Entropy)
+	if err != nil {
+		return err
+	}
+	if err := writeAbort(r.fsys, r.o.ProcessID); err != nil {
+		return err
+	}
+	s.identity = Identity{
+		Cluster: r.o.Cluster, Group: r.o.Group, Broker: r.broker,
+		Store: r.owner.id, Boot: boot, Nonce: nonce,
+	}
+	invariant.That(r.log.min <= r.log.end, "log [%d, %d)", r.log.min, r.log.end)
+	return nil
+}
+
+// confirm is the persisted confirm offset: ours, or the native one of a store
+// that only a Java broker has used.
+func (r *recovery) confirm() ha.LogOffset {
+	if r.floorState == floorGood {
+		return r.floor.confirm
+	}
+	return max(r.native.confirm, 0)
+}

@@ -1,0 +1,201 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// tornSector is the smallest piece that a crash can lose of an unsynced write.
+const tornSector = 512
+
+// tail is where a log ends and what lies behind.
+type tail struct {
+	end    int64        // after the last good record
+	last   int64        // after the last byte that is not zero; end when there is none
+	later  int64        // first valid record behind a bad one, -1 when there is none
+	lost   bool         // what is bad looks like pieces of unsynced writes that were lost
+	reason string       // why the scan stopped, "" at a clean end
+	damage *DamageError // set when nothing behind end may be touched
+}
+
+// findTail scans records from a record boundary and judges what stops it, by
+// rule P5b:
+//
+//   - nothing but zeros behind: the log simply ends there;
+//   - behind the floor, bytes of lost pieces and no valid record after them: the
+//     last write was torn; they are cut;
+//   - the same with valid records after them: several unsynced writes were in
+//     flight and an earlier one lost pieces. They are cut too, but this store no
+//     longer claims to hold what it acknowledged;
+//   - behind the floor, other damage and no valid record after it: cut, and no
+//     claim either, for it may have been acknowledged;
+//   - below the floor, or damage that lost pieces do not explain in front of a
+//     valid record: corruption. Nothing is cut, nothing is written.
+func findTail(r *logReader, from, floor, stop int64, foreign bool) (tail, error) {
+	s := logScanner{reader: r, off: from, stop: stop, chunk: recoveryChunkBytes}
+	for {
+		f, at, done, err := s.next()
+		switch {
+		case err != nil:
+			// The device cannot read it: latent errors are damage like any other.
+			return tail{end: at, last: at, later: -1, reason: err.Error(), damage: r.log.damageAt(at, err.Error())}, nil
+		case done:
+			return tail{end: at, last: at, later: -1}, nil
+		case f.Kind == FoundRecord || f.Kind == FoundBlank:
+			continue
+		}
+		t := tail{end: at, last: at, later: -1, reason: f.Reason}
+		return t, t.judge(r, floor, stop, foreign)
+	}
+}
+
+func (t *tail) judge(r *logReader, floor, stop int64, foreign bool) error {
+	if err := t.lookBehind(r, stop); err != nil {
+		return err
+	}
+	if t.last == t.end {
+		t.reason = ""
+		return nil
+	}
+	if t.reason == "" {
+		t.reason = "zeros in front of written bytes"
+	}
+	var err error
+	if t.lost, err = t.lostPieces(r, stop); err != nil {
+		return err
+	}
+	switch {
+	case foreign: // other brokers leave old bytes behind their end
+	case t.end < floor:
+		t.damage = r.log.damageAt(t.end, t.reason+", below the durable floor")
+	case t.later >= 0 && !t.lost:
+		t.damage = r.log.damageAt(t.end, t.reason+", in front of valid records")
+	}
+	return nil
+}
+
+// lookBehind searches [end, stop) for the last byte written and the first valid
+// record.
+func (t *tail) lookBehind(r *logReader, stop int64) error {
+	const overlap = posPhysical + 8
+	buf := make([]byte, recoveryChunkBytes)
+	for off := t.end; off < stop; {
+		segEnd := min(off-off%r.log.size+r.log.size, stop)
+		n := min(int64(len(buf)), segEnd-off)
+		b := buf[:n]
+		if err := r.fill(b, off); err != nil {
+			return err
+		}
+		if !allZero(b) {
+			for n := len(b); n > 0; n-- {
+				if b[n-1] != 0 {
+					t.last = off + int64(n)
+					break
+				}
+			}
+			if t.later < 0 {
+				if err := t.searchRecord(r, b, off); err != nil {
+					return err
+				}
+			}
+		}
+		if off+n == segEnd {
+			off = segEnd
+		} else {
+			off += n - overlap // a header may lie across two chunks
+		}
+	}
+	return nil
+}
+
+// searchRecord looks for a record in b that says it lies where it does, or for
+// the blank that ends the segment.
+func (t *tail) searchRecord(r *logReader, b []byte, off int64) error {
+	blank := binary.BigEndian.AppendUint32(nil, MagicBlank)
+	if i := bytes.Index(b, blank); i >= posMagic {
+		at := off + int64(i) - posMagic
+		size := int64(binary.BigEndian.Uint32(b[i-posMagic:]))
+		if at > t.end && size == r.log.size-at%r.log.size {
+			t.later = at
+		}
+	}
+	magic := []byte{byte(MagicV1 >> 24), byte(MagicV1 >> 16 & 0xFF), byte(MagicV1 >> 8 & 0xFF)}
+	for i := 0; ; i++ {
+		k := bytes.Index(b[i:], magic)
+		if k < 0 {
+			return nil
+		}
+		i += k
+		at := i - posMagic
+		if at < 0 || off+int64(at) <= t.end || at+posPhysical+8 > len(b) ||
+			int64(binary.BigEndian.Uint64(b[at+posPhysical:])) != off+int64(at) {
+			continue
+		}
+		s := logScanner{reader: r, off: off + int64(at), stop: off + int64(at) + int64(r.limit), chunk: windowBytes}
+		f, _, _, err := s.next()
+		if err != nil {
+			return err
+		}
+		if f.Kind == FoundRecord && f.Size > 0 {
+			t.later = off + int64(at)
+			return nil
+		}
+	}
+}
+
+// lostPieces reports whether the bytes at end can be what is left of writes of
+// which some pieces never reached the device. Segments are zeros before they
+// are written, so a lost piece shows as a sector, or the part of it behind
+// older bytes, that is all zeros; and a write that stopped half-way as a record
+// without its last bytes. Rot leaves neither, unless the zeros were the body's.
+func (t *tail) lostPieces(r *logReader, stop int64) (bool, error) {
+	segEnd := min(t.end-t.end%r.log.size+r.log.size, stop)
+	gap := min(segEnd, t.end+int64(r.limit), t.last)
+	if t.later >= 0 {
+		gap = min(segEnd, t.later)
+	}
+	b := make([]byte, gap-t.end)
+	if err := r.fill(b, t.end); err != nil {
+		return false, err
+	}
+	need, whole := int64(MinRecord), false
+	if len(b) >= BlankHeader {
+		size := int64(binary.BigEndian.Uint32(b))
+		if plausible(size, binary.BigEndian.Uint32(b[posMagic:]), logOff(t.end), r.check(t.end)) == "" {
+			need, whole = size, true
+		}
+	}
+	if t.later < 0 && t.last < t.end+need && !endsLikeRecord(b) {
+		return true, nil // stopped half-way
+	}
+	if whole {
+		b = b[:min(int64(len(b)), need)]
+	}
+	// In front of valid records every doubt keeps the store from being elected, so
+	// the test may be generous; at the very end it decides about the claim.
+	least := int64(1)
+	if t.later < 0 {
+		least = posMagic + 1 // where every intact start has a magic byte
+	}
+	return zeroPiece(b, t.end%r.log.size, least), nil
+}
+
+// endsLikeRecord reports whether b ends with a property CRC: then the record was
+// written to its end, whatever its size field says.
+func endsLikeRecord(b []byte) bool {
+	n := len(b) - crcTailBytes
+	return n >= 0 && bytes.HasPrefix(b[n:], []byte(PropCRC)) && b[len(b)-1] == PropertySeparator
+}
+
+// zeroPiece reports whether a sector of the bytes at file offset off, or a part
+// of at least so many bytes at either end, is all zeros.
+func zeroPiece(b []byte, off, least int64) bool {
+	for len(b) > 0 {
+		n := min(int64(len(b)), tornSector-off%tornSector)
+		if n >= least && allZero(b[:n]) {
+			return true
+		}
+		b, off = b[n:], off+n
+	}
+	return false
+}
