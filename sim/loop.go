@@ -19,9 +19,9 @@ var (
 	siteLinger = decide.NewSite("loop.linger", "ns", 0, 1_000_000)
 )
 
-// maxSpins bounds the batches a machine may run in a row without any input and
-// with its deadline still in the past.
-const maxSpins = 1000
+// maxSpins bounds the batches a machine may run in a row whose Settle leaves its
+// deadline in the past.
+const maxSpins = 2000
 
 // Deliver takes a fact from the network for the machine of a node.
 func (w *World) Deliver(f netsim.Fact) {
@@ -129,7 +129,7 @@ func (w *World) batch(n *host) {
 	}
 	cost := w.decider.Decide(siteCost, n.key(0, n.batches), w.cost(n)) * n.cpuTimes
 	n.busyUntil = w.now + cost
-	w.spin(n, now, inputs)
+	w.spin(n, now)
 	w.perform(n)
 	if n.state != stateUp {
 		return
@@ -221,14 +221,14 @@ func (w *World) giveFact(n *host, now node.Now, f *netsim.Fact) {
 }
 
 // spin notices a machine whose deadline never moves into the future.
-func (w *World) spin(n *host, now node.Now, inputs int) {
-	if inputs > 0 || n.machine.Deadline() > now.Mono || effectCount(&n.fx) > 0 {
+func (w *World) spin(n *host, now node.Now) {
+	if n.machine.Deadline() > now.Mono {
 		n.spins = 0
 		return
 	}
 	n.spins++
 	if n.spins == maxSpins {
-		w.find(n, "spin", fmt.Sprintf("%d batches without input or effect, deadline %d is not after %d",
+		w.find(n, "spin", fmt.Sprintf("after each of %d batches the deadline is past: %d, now %d",
 			maxSpins, n.machine.Deadline(), now.Mono))
 	}
 }
