@@ -197,7 +197,7 @@ func (d *Decoder) remoting(f *Frame, buf []byte) error {
 	if err != nil {
 		return err
 	}
-	fields, f.Head.Sealed, err = checkSeal(&f.Head, fields, f.Body)
+	fields, err = checkSeal(&f.Head, fields, f.Body)
 	if err != nil {
 		return err
 	}

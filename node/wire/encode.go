@@ -82,7 +82,7 @@ func appendJSONHeader(dst []byte, f *Frame) []byte {
 	w.dst = append(w.dst, `,"opaque":`...)
 	w.int(int64(h.Opaque))
 	w.dst = append(w.dst, `,"flag":`...)
-	w.int(int64(h.Flag))
+	w.int(int64(h.wireFlag()))
 	if h.Remark != "" {
 		w.dst = append(w.dst, `,"remark":`...)
 		w.dst = appendJSONText(w.dst, h.Remark)
@@ -107,7 +107,7 @@ func appendBinaryHeader(dst []byte, f *Frame) ([]byte, error) {
 	dst = append(dst, languageNumber(h.Language))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(h.Version))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(h.Opaque))
-	dst = binary.BigEndian.AppendUint32(dst, uint32(h.Flag))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(h.wireFlag()))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(h.Remark)))
 	dst = append(dst, h.Remark...)
 	at := len(dst)

@@ -11,6 +11,10 @@
 // can be told apart on one port, rule P20):
 //
 //	4  magic "LSR\x01"   1  kind   4  header length   4  body length   n  header   m  body   4  CRC-32C of all before
+//
+// Raft frame, whose body is opaque here (on real hosts gRPC carries it):
+//
+//	4  length of what follows   4  CRC-32C of body length and body   n  body
 package wire
 
 import "lockstep/internal/ha"
@@ -72,6 +76,19 @@ const (
 	FlagResponse int32 = 1
 	FlagOneway   int32 = 2
 )
+
+// flagSealed is set on the wire beside the seal, so that damage to the seal's own
+// name cannot pass for an unsealed frame. Java looks at the other bits only. It
+// never shows in Head.Flag, where Sealed stands for it.
+const flagSealed int32 = 4
+
+// wireFlag is the flag as it is written.
+func (h *Head) wireFlag() int32 {
+	if h.Sealed {
+		return h.Flag | flagSealed
+	}
+	return h.Flag
+}
 
 // Response reports whether the frame answers a request.
 func (h *Head) Response() bool { return h.Flag&FlagResponse != 0 }

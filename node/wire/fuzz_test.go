@@ -58,15 +58,12 @@ func FuzzDecodeRemoting(f *testing.F) {
 		if n > len(in) || err != nil && n != 0 {
 			t.Fatalf("took %d of %d bytes, %v", n, len(in), err)
 		}
-		if n == 0 {
-			return
+		if n == 0 || n > MaxHeaderBytes/6 {
+			return // escapes may make a header six times longer and pass its limit
 		}
 		enc := JSON
 		if in[4] == byte(Binary) {
 			enc = Binary
-		}
-		if size, err := AppendFrame(nil, &got, enc); err != nil && len(size) == 0 {
-			return // escapes may push a header over its limit
 		}
 		reencode(t, got, enc)
 	})

@@ -97,8 +97,8 @@ var golden = []struct {
 		name: "sealed request",
 		frame: Frame{Head: Head{Code: 1004, Language: "GO", Version: 479, Opaque: 3, Sealed: true,
 			Ext: Ext{{"brokerName", "b"}}}},
-		// Sum over 000003ec 00000003 00000000 000001df, 00000000, 0000000a brokerName 00000001 b, 00000000.
-		wire: `00000075 00 000071 '{"code":1004,"language":"GO","version":479,"opaque":3,"flag":0,"extFields":{"brokerName":"b","lsCrc":"SEAL"}}'`,
+		// Sum over 000003ec 00000003 00000004 000001df, 00000000, 0000000a brokerName 00000001 b, 00000000.
+		wire: `00000075 00 000071 '{"code":1004,"language":"GO","version":479,"opaque":3,"flag":4,"extFields":{"brokerName":"b","lsCrc":"SEAL"}}'`,
 	},
 	{
 		name:  "raft",
@@ -144,7 +144,7 @@ func goldenBytes(t *testing.T, notation string) []byte {
 		case notation[0] == '\'':
 			text, rest, _ := strings.Cut(notation[1:], "'")
 			text = strings.Replace(text, "SEAL", hex.EncodeToString(slowCRC(mustHex(t,
-				"000003ec 00000003 00000000 000001df 00000000 0000000a 62726f6b65724e616d65 00000001 62 00000000"))), 1)
+				"000003ec 00000003 00000004 000001df 00000000 0000000a 62726f6b65724e616d65 00000001 62 00000000"))), 1)
 			out, notation = append(out, text...), rest
 		case strings.HasPrefix(notation, "RAFTSUM"):
 			out, notation = append(out, slowCRC([]byte("\x00\x00\x00\x04raft"))...), notation[7:]

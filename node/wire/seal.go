@@ -14,13 +14,13 @@ import (
 const sealKey = "lsCrc"
 
 // errSeal is a sealed frame whose bytes changed on the way.
-var errSeal = errors.New("the seal (lsCrc) does not match: bytes were damaged on the way")
+var errSeal = errors.New("the seal (lsCrc) is missing or does not match: bytes were damaged on the way")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func sealHead(h *Head) uint32 {
 	sum := sealWord(sealWord(0, uint32(h.Code)), uint32(h.Opaque))
-	sum = sealWord(sealWord(sum, uint32(h.Flag)), uint32(h.Version))
+	sum = sealWord(sealWord(sum, uint32(h.wireFlag())), uint32(h.Version))
 	return sealTextPart(sum, h.Remark)
 }
 
@@ -69,22 +69,27 @@ func appendSeal(dst []byte, sum uint32) []byte {
 	return dst
 }
 
-// checkSeal verifies the seal among fields, if there is one, and returns the
-// fields without it and whether there was one.
-func checkSeal(h *Head, fields []Field, body []byte) (rest []Field, sealed bool, err error) {
+// checkSeal verifies the seal and takes its traces off head and fields. A frame
+// with only one of the two marks, flag bit and field, is damaged.
+func checkSeal(h *Head, fields []Field, body []byte) ([]Field, error) {
 	at := -1
 	for i := range fields {
 		if fields[i].Key == sealKey {
 			at = i
 		}
 	}
-	if at < 0 {
-		return fields, false, nil
+	marked := h.Flag&flagSealed != 0
+	if at < 0 && !marked {
+		return fields, nil
 	}
+	if at < 0 || !marked {
+		return fields, errSeal
+	}
+	h.Flag, h.Sealed = h.Flag&^flagSealed, true
 	var text [8]byte
 	sum := sealBytesPart(sealExt(sealHead(h), fields), body)
 	if string(appendSeal(text[:0], sum)) != fields[at].Value {
-		return fields, false, errSeal
+		return fields, errSeal
 	}
-	return append(fields[:at], fields[at+1:]...), true, nil
+	return append(fields[:at], fields[at+1:]...), nil
 }
