@@ -2,6 +2,7 @@ package namesrv
 
 import (
 	"maps"
+	"strings"
 
 	"lockstep/node/wire"
 )
@@ -24,12 +25,13 @@ func (c *configTable) put(space, key, value string) {
 	m := c.spaces[space]
 	if m == nil {
 		m = map[string]string{}
-		c.spaces[space] = m
+		c.spaces[strings.Clone(space)] = m
 	}
 	if _, had := m[key]; !had {
 		c.entries++
+		key = strings.Clone(key)
 	}
-	m[key] = value
+	m[key] = strings.Clone(value)
 }
 
 func (c *configTable) remove(space, key string) {

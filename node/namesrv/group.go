@@ -2,6 +2,7 @@ package namesrv
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/internal/ha"
@@ -173,6 +174,7 @@ func (t *groupTable) take(m *member) {
 func (t *groupTable) setTopic(g *group, topic string, q wire.QueueData) {
 	if _, had := g.topics[topic]; !had {
 		t.topics++
+		topic = strings.Clone(topic) // not a part of the registration's buffer
 	}
 	g.topics[topic] = q
 }

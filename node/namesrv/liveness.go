@@ -21,13 +21,14 @@ const stallTolerance = time.Second
 
 // forgiveStall moves all deadlines back by the time in which this process was not
 // running (paused, suspended, starved): the brokers' heartbeats of that time lie
-// unread in the sockets, so it says nothing about them.
+// unread in the sockets, so it says nothing about them. How long the loop stood
+// before the look was due is not known; the doubt is in the brokers' favour.
 func (n *NameServer) forgiveStall(now node.Time) {
 	due := max(n.liveness.earliest, n.liveness.last)
 	if n.liveness.earliest == node.Never || now <= due.Add(stallTolerance) {
 		return
 	}
-	gap := now.Sub(due)
+	gap := now.Sub(n.liveness.last)
 	for _, g := range n.groups.sorted() {
 		for _, m := range g.members {
 			m.deadline = m.deadline.Add(gap)

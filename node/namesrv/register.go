@@ -38,6 +38,7 @@ func (n *NameServer) register(s *session, f *wire.Frame) answer {
 		return *refused
 	}
 	n.stats.registrations++
+	r.keep()
 	if g == nil {
 		g = n.groups.add(r.head.BrokerName, r.head.ClusterName)
 	}
@@ -182,6 +183,17 @@ func (n *NameServer) admit(g *group, r *registration) *answer {
 		return refuse(wire.CodeSystemError, "register broker failed: %d more topic entries would exceed %d (maxTopics)", added, n.opt.MaxTopics)
 	}
 	return nil
+}
+
+// keep copies the texts that the tables will hold: those of a frame are parts of a
+// larger read buffer, which they would keep alive.
+func (r *registration) keep() {
+	h := &r.head
+	for _, s := range []*string{&h.BrokerName, &h.ClusterName, &h.BrokerAddr, &h.HAServerAddr} {
+		*s = strings.Clone(*s)
+	}
+	h.Store = ha.StoreID(strings.Clone(string(h.Store)))
+	r.claim.id = h.Identity
 }
 
 // onlyFrom reports whether the group has no member but the one at addr.
