@@ -137,6 +137,9 @@ type Options struct {
 	MaxUnwrittenBytes int64 `key:"maxUnwrittenBytes"`
 	// MaxWaiters bounds the producers waiting for an answer.
 	MaxWaiters int `key:"maxWaiters"`
+	// FlushIntervalCommitLog is how long written bytes stay unsynced under
+	// ASYNC_FLUSH.
+	FlushIntervalCommitLog time.Duration `key:"flushIntervalCommitLog"`
 	// CheckpointInterval is the time between checkpoints of the durable floor (P5c).
 	CheckpointInterval time.Duration `key:"flushCheckpointInterval"`
 	// QueueFlushInterval is how long consume queue entries are collected.
@@ -227,6 +230,7 @@ func DefaultOptions() Options {
 		TailIdle:                     5 * time.Second,
 		MaxUnwrittenBytes:            32 << 20,
 		MaxWaiters:                   100_000,
+		FlushIntervalCommitLog:       500 * time.Millisecond,
 		CheckpointInterval:           time.Second,
 		QueueFlushInterval:           200 * time.Millisecond,
 		DiskRetryPause:               time.Second,

@@ -17,6 +17,7 @@ func (o Options) Validate() error {
 	o.validateLease(&c)
 	o.validateTimes(&c)
 	o.validateSizes(&c)
+	o.validateServices(&c)
 	if len(c) > 0 {
 		return fmt.Errorf("broker options: %s", strings.Join(c, "; "))
 	}
@@ -116,6 +117,7 @@ func (o *Options) validateTimes(c *complaints) {
 		{"cleanResourceInterval", o.CleanResourceInterval, time.Millisecond, 24 * time.Hour},
 		{"retentionWaitMillis", o.RetentionWait, 0, 24 * time.Hour},
 		{"tailIdleMillis", o.TailIdle, time.Millisecond, time.Hour},
+		{"flushIntervalCommitLog", o.FlushIntervalCommitLog, time.Millisecond, time.Minute},
 		{"flushCheckpointInterval", o.CheckpointInterval, time.Millisecond, time.Hour},
 		{"flushIntervalConsumeQueue", o.QueueFlushInterval, time.Millisecond, time.Minute},
 		{"diskRetryPauseMillis", o.DiskRetryPause, time.Millisecond, time.Minute},

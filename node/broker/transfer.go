@@ -1,0 +1,191 @@
+package broker
+
+import (
+	"errors"
+	"time"
+
+	"lockstep/internal/ha"
+	"lockstep/node"
+	"lockstep/node/wire"
+	"lockstep/storage"
+)
+
+// transfer is the sending side of one slave's session.
+type transfer struct {
+	read   uint64 // outstanding OpRead: the slave is behind the tail
+	cold   []byte // bytes read, not yet sent
+	coldAt ha.LogOffset
+	// budget is what the throttle allows now, bytes; refilled is when it was last
+	// topped up.
+	budget   int64
+	refilled node.Time
+	bytes    int64 // sent in all
+}
+
+const (
+	// maxCatchupReads bounds the cold reads of all slaves together, so that catch-up
+	// leaves the disk to live traffic.
+	maxCatchupReads = 2
+	// catchupReadBytes is the size of one cold read.
+	catchupReadBytes = 512 << 10
+	// confirmDelay is how long an idle session waits before it passes on a confirm
+	// offset that no data carried.
+	confirmDelay = 50 * time.Millisecond
+)
+
+// settleTransfer sends a slave what it lacks, as far as window and throttle allow,
+// and a heartbeat when there was nothing for long. Bytes go as soon as they are
+// placed: replication runs beside the local flush, never after it.
+func (b *Broker) settleTransfer(r *replica) {
+	for r.sent < b.log.end && int64(r.sent-r.acked) < b.o.HATransferWindow {
+		n := b.chunkLimit(r)
+		if n <= 0 {
+			break
+		}
+		body := b.chunk(r, n)
+		if len(body) == 0 {
+			break
+		}
+		b.sendChunk(r, body)
+	}
+	idle := r.sent == b.log.end
+	due := r.spoken.Add(b.o.HASendHeartbeatInterval)
+	if idle && r.confirm < b.confirm {
+		due = min(due, r.spoken.Add(confirmDelay))
+	}
+	if b.now.Mono >= due {
+		b.sendChunk(r, nil)
+	}
+}
+
+// chunkLimit is how many bytes may go in the next frame: within the batch size,
+// the throttle, the epoch and the segment.
+func (b *Broker) chunkLimit(r *replica) int64 {
+	n := min(int64(b.o.HATransferBatchSize), b.throttle(r))
+	_, stop, ok := b.epochs.At(r.sent, b.log.end)
+	if !ok {
+		return 0
+	}
+	seg := ha.LogOffset(b.o.MappedFileSizeCommitLog)
+	return min(n, int64(stop-r.sent), int64(r.sent/seg*seg+seg-r.sent))
+}
+
+// throttle is what maxHaTransferByteInSecond leaves for this slave now.
+func (b *Broker) throttle(r *replica) int64 {
+	rate := b.o.MaxHATransferByteInSecond
+	if rate == 0 {
+		return int64(b.o.HATransferBatchSize)
+	}
+	t := &r.transfer
+	if t.refilled == 0 {
+		t.refilled, t.budget = b.now.Mono, rate/throttleParts
+	}
+	elapsed := min(b.now.Mono.Sub(t.refilled), time.Second)
+	if add := rate * int64(elapsed/time.Microsecond) / 1e6; add > 0 {
+		t.budget, t.refilled = min(t.budget+add, max(rate/throttleParts, 1)), b.now.Mono
+	}
+	return t.budget
+}
+
+// throttleParts of a second is the longest burst of a throttled transfer.
+const throttleParts = 10
+
+// chunk returns up to n log bytes from the slave's position: from memory, or from
+// what a cold read brought; it asks for one otherwise.
+func (b *Broker) chunk(r *replica, n int64) []byte {
+	if body := b.tail.run(r.sent, n); body != nil {
+		r.transfer.cold = nil
+		return body
+	}
+	t := &r.transfer
+	if len(t.cold) > 0 && t.coldAt == r.sent {
+		body := t.cold[:min(n, int64(len(t.cold)))]
+		t.cold, t.coldAt = t.cold[len(body):], t.coldAt+ha.LogOffset(len(body))
+		return body[:len(body):len(body)]
+	}
+	if t.read == 0 && b.catchupReads < maxCatchupReads && r.sent < b.log.written && b.now.Mono >= b.catchupRetry {
+		b.catchupReads++
+		t.read = b.disk(storage.Op{Lane: storage.LaneRead, Kind: storage.OpRead, Gen: b.log.gen, Off: r.sent, Max: catchupReadBytes}, ownerCatchup)
+	}
+	return nil
+}
+
+// catchupDone hands a cold read to the session that asked for it. Damage found
+// here is damage of the log: it is neither sent nor served, and ends the store's
+// claim. A read overtaken by retention ends the session: the slave asks again and
+// is told that it is out of range (P19).
+func (b *Broker) catchupDone(r storage.Result) {
+	b.catchupReads--
+	var p *replica
+	for _, x := range b.replicas {
+		if x.transfer.read == r.Op.ID {
+			p = x
+			x.transfer.read = 0
+		}
+	}
+	switch {
+	case errors.Is(r.Err, storage.ErrStale):
+	case errors.Is(r.Err, storage.ErrRange):
+		if p != nil {
+			b.closeReplica(p, "the log was expired below the slave's position")
+		}
+	case r.Err != nil:
+		b.diskFailed(r)
+	case len(r.Bytes) == 0:
+		b.catchupRetry = b.now.Mono.Add(confirmDelay)
+	case p != nil && p.phase == replicaStarted && p.sent == r.Op.Off:
+		p.transfer.cold, p.transfer.coldAt = r.Bytes, r.Op.Off
+	}
+}
+
+// sendChunk sends log bytes, or a heartbeat when there are none. Each chunk is
+// labelled with the epoch of its own bytes; confirm rides along.
+func (b *Broker) sendChunk(r *replica, body []byte) {
+	e, _, ok := b.epochs.At(r.sent, b.log.end)
+	if !ok {
+		return
+	}
+	b.say(r, wire.Replica{Kind: wire.ReplicaAppend, Term: b.role.epoch, Epoch: e.Epoch, EpochStart: e.Start, Offset: r.sent, Confirm: b.confirm, Member: b.set.counts(r.self)}, body)
+	r.confirm = b.confirm
+	r.sent += ha.LogOffset(len(body))
+	r.transfer.bytes += int64(len(body))
+	if b.o.MaxHATransferByteInSecond > 0 {
+		r.transfer.budget -= int64(len(body))
+	}
+}
+
+// replicasDeadline is when a slave's session needs something without a fact.
+func (b *Broker) replicasDeadline() node.Time {
+	d := node.Never
+	for _, r := range b.replicas {
+		d = min(d, r.heard.Add(b.o.HAHousekeepingInterval))
+		if r.phase == replicaGreeted && b.role.serving() {
+			d = min(d, r.since.Add(b.o.ControllerRequestTimeout))
+		}
+		if r.phase != replicaStarted {
+			continue
+		}
+		d = min(d, r.spoken.Add(b.o.HASendHeartbeatInterval))
+		if r.sent == b.log.end && r.confirm < b.confirm {
+			d = min(d, r.spoken.Add(confirmDelay))
+		}
+		if r.sent < b.log.end && int64(r.sent-r.acked) < b.o.HATransferWindow {
+			d = min(d, b.transferDeadline(r))
+		}
+	}
+	return d
+}
+
+// transferDeadline is when the throttle, or a read that found nothing, lets a
+// slave go on.
+func (b *Broker) transferDeadline(r *replica) node.Time {
+	if b.catchupRetry > b.now.Mono {
+		return b.catchupRetry
+	}
+	rate := b.o.MaxHATransferByteInSecond
+	if rate == 0 || r.transfer.budget > 0 {
+		return node.Never // waits for a disk read
+	}
+	missing := 1 - r.transfer.budget
+	return r.transfer.refilled.Add(time.Duration(missing*1e6/rate+1) * time.Microsecond)
+}
