@@ -1,0 +1,140 @@
+package controller
+
+import (
+	"fmt"
+
+	"lockstep/internal/ha"
+)
+
+// stateVersion is the first byte of an encoded State. A later version must keep
+// reading the earlier ones.
+const stateVersion = 1
+
+// encode lays the state out for a snapshot: equal states give equal bytes.
+func (s *State) encode() []byte {
+	w := writer{b: []byte{stateVersion}}
+	w.text(s.Cluster)
+	w.uint(uint64(len(s.Voters)))
+	for _, v := range s.Voters {
+		w.uint(v.RaftID)
+		w.text(v.Node)
+		w.text(string(v.Store))
+	}
+	w.uint(uint64(len(s.Groups)))
+	for i := range s.Groups {
+		w.record(&s.Groups[i])
+	}
+	w.uint(uint64(len(s.Tombs)))
+	for _, t := range s.Tombs {
+		w.key(t.Key)
+		w.int(int64(t.Epoch))
+		w.int(int64(t.SetEpoch))
+	}
+	return w.b
+}
+
+func (w *writer) record(r *Record) {
+	w.key(r.Key)
+	w.int(int64(r.NextID))
+	w.int(int64(r.Master))
+	w.member(r.MasterAt)
+	w.int(int64(r.Epoch))
+	w.int(int64(r.SetEpoch))
+	w.ids(r.Set)
+	w.ids(r.Retained)
+	w.int(int64(r.MinInSync))
+	w.int(int64(r.Floor))
+	w.int(int64(r.Highest))
+	w.bool(r.Lost)
+	w.bool(r.Unclean)
+	w.bool(r.Gated)
+	w.uint(uint64(len(r.Members)))
+	for i := range r.Members {
+		w.memberRow(&r.Members[i])
+	}
+}
+
+func (w *writer) memberRow(m *Member) {
+	w.member(m.Incarnation())
+	w.text(m.Addr)
+	w.text(m.HAAddr)
+	w.text(m.CheckCode)
+	w.bool(m.Registered)
+	w.fixed(m.Nonce)
+	w.uint(uint64(m.BootFloor))
+	w.bool(m.Reused)
+	w.byte(byte(m.Claim))
+	w.byte(byte(m.Class))
+	w.bool(m.Learner)
+	w.int(int64(m.Replicas))
+	w.int(int64(m.MinInSync))
+	w.int(int64(m.LastEpoch))
+	w.int(int64(m.End))
+	w.int(int64(m.Highest))
+	w.int(int64(m.Priority))
+	w.bool(m.Electable)
+	w.text(m.Why)
+	w.text(string(m.SetStore))
+}
+
+// decodeState is the inverse of encode.
+func decodeState(b []byte) (State, error) {
+	r := reader{b: b}
+	if v := r.byte(); v != stateVersion && r.err == nil {
+		return State{}, fmt.Errorf("controller state has version %d, this build reads %d", v, stateVersion)
+	}
+	s := State{Cluster: r.text()}
+	for range r.count(maxControllers) {
+		s.Voters = append(s.Voters, Voter{r.uint(), r.text(), ha.StoreID(r.text())})
+	}
+	for range r.count(maxGroups) {
+		rec := r.record()
+		if n := len(s.Groups); n > 0 && compareKeys(s.Groups[n-1].Key, rec.Key) >= 0 {
+			r.fail()
+		}
+		s.Groups = append(s.Groups, rec)
+		if r.err != nil {
+			break
+		}
+	}
+	for range r.count(maxGroups) {
+		s.Tombs = append(s.Tombs, Tombstone{r.key(), ha.MasterEpoch(r.int32()), ha.SetEpoch(r.int32())})
+	}
+	if err := r.end("controller state"); err != nil {
+		return State{}, err
+	}
+	return s, nil
+}
+
+func (r *reader) record() Record {
+	rec := Record{
+		Key: r.key(), NextID: ha.BrokerID(r.int()), Master: ha.BrokerID(r.int()), MasterAt: r.member(),
+		Epoch: ha.MasterEpoch(r.int32()), SetEpoch: ha.SetEpoch(r.int32()), Set: r.ids(), Retained: r.ids(),
+		MinInSync: r.int32(), Floor: ha.LogOffset(r.int()), Highest: ha.MasterEpoch(r.int32()),
+		Lost: r.bool(), Unclean: r.bool(), Gated: r.bool(),
+	}
+	for range r.count(maxMembers) {
+		m := r.memberRow()
+		if n := len(rec.Members); n > 0 && rec.Members[n-1].ID >= m.ID {
+			r.fail()
+		}
+		if r.err != nil {
+			break
+		}
+		rec.Members = append(rec.Members, m)
+	}
+	return rec
+}
+
+func (r *reader) memberRow() Member {
+	inc := r.member()
+	m := Member{
+		ID: inc.Broker, Store: inc.Store, Boot: inc.Boot, Addr: r.text(), HAAddr: r.text(), CheckCode: r.text(),
+		Registered: r.bool(), Nonce: r.fixed(), BootFloor: ha.Boot(r.uint32()), Reused: r.bool(),
+		Claim: ha.Claim(r.enum(byte(ha.ClaimBroken))), Class: ha.AckClass(r.enum(byte(ha.ClassDurable))), Learner: r.bool(),
+		Replicas: r.int32(), MinInSync: r.int32(), LastEpoch: ha.MasterEpoch(r.int32()), End: ha.LogOffset(r.int()),
+		Highest: ha.MasterEpoch(r.int32()), Priority: r.int32(), Electable: r.bool(), Why: r.text(),
+		SetStore: ha.StoreID(r.text()),
+	}
+	return m
+}
