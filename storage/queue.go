@@ -244,20 +244,25 @@ func (s *queueSet) loadQueue(topic string, id int32) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.ensure(topic, id)
-	if err != nil {
-		return err
-	}
+	var files []int64
 	for _, name := range names {
 		base, ok := parseSegmentName(name)
 		if !ok || base%s.fileBytes != 0 {
 			continue
 		}
-		if n := len(q.files); n > 0 && base != q.files[n-1]+s.fileBytes {
+		if n := len(files); n > 0 && base != files[n-1]+s.fileBytes {
 			break
 		}
-		q.files = append(q.files, base)
+		files = append(files, base)
 	}
+	if len(files) == 0 {
+		return nil
+	}
+	q, err := s.ensure(topic, id)
+	if err != nil {
+		return err
+	}
+	q.files = files
 	return nil
 }
 

@@ -172,12 +172,13 @@ func (t *tail) lostPieces(r *logReader, stop int64) (bool, error) {
 		b = b[:min(int64(len(b)), need)]
 	}
 	// In front of valid records every doubt keeps the store from being elected, so
-	// the test may be generous; at the very end it decides about the claim.
-	least := int64(1)
+	// the test may be generous; at the very end it decides about the claim, so it
+	// asks for a start without its magic byte and for more zeros than chance gives.
+	part, torn := int64(1), 8
 	if t.later < 0 {
-		least = posMagic + 1 // where every intact start has a magic byte
+		part, torn = posMagic+1, 64
 	}
-	return zeroPiece(b, t.end%r.log.size, least), nil
+	return zeroPiece(b, t.end%r.log.size, part, torn), nil
 }
 
 // endsLikeRecord reports whether b ends with a property CRC: then the record was
@@ -187,12 +188,16 @@ func endsLikeRecord(b []byte) bool {
 	return n >= 0 && bytes.HasPrefix(b[n:], []byte(PropCRC)) && b[len(b)-1] == PropertySeparator
 }
 
-// zeroPiece reports whether a sector of the bytes at file offset off, or a part
-// of at least so many bytes at either end, is all zeros.
-func zeroPiece(b []byte, off, least int64) bool {
+// zeroPiece reports whether a sector of the bytes at file offset off is all
+// zeros, or a part of one at either end of at least part bytes, or whether one
+// ends with at least torn zeros: only its first half was written.
+func zeroPiece(b []byte, off, part int64, torn int) bool {
 	for len(b) > 0 {
 		n := min(int64(len(b)), tornSector-off%tornSector)
-		if n >= least && allZero(b[:n]) {
+		if n >= part && allZero(b[:n]) {
+			return true
+		}
+		if int(n) >= torn && allZero(b[int(n)-torn:n]) {
 			return true
 		}
 		b, off = b[n:], off+n
