@@ -40,20 +40,20 @@ type route struct {
 	learned   node.Time // last answer that was a route
 	ask       *question
 	server    int // name server to ask next
-	// Of the round under way (each name server asked once): how many were asked, how
-	// many of them know no such topic.
-	asked, absent int
-	fruitless     int       // rounds and refreshes in a row that brought nothing new
-	absentAt      node.Time // when all name servers last agreed that there is no such topic
-	code          int32     // of the last answer that was no route
-	remark        string
+	// Of the round under way, in which each name server is asked once at most: who was
+	// asked, and how many of them know no such topic.
+	asked     []bool
+	absent    int
+	fruitless int       // rounds and refreshes in a row that brought nothing new
+	absentAt  node.Time // when all name servers last agreed that there is no such topic
+	code      int32     // of the last answer that was no route
+	remark    string
 }
 
 // question is the one outstanding request of a route.
 type question struct {
 	conn  *conn
 	sent  bool
-	began node.Time
 	until node.Time
 	// opaque of the request once it was sent.
 	opaque int32
@@ -90,7 +90,8 @@ func (c *Client) routeOf(topic string) *route {
 			return nil
 		}
 		start := prng.Hash(c.routes.seed, prng.HashString(topic))
-		r = &route{topic: topic, wanted: true, pollAt: node.Never, code: NoCode, next: int(start >> 33), server: int(start % uint64(len(c.opt.NamesrvAddrs)))}
+		r = &route{topic: topic, wanted: true, pollAt: node.Never, code: NoCode, next: int(start >> 33),
+			server: int(start % uint64(len(c.opt.NamesrvAddrs))), asked: make([]bool, len(c.opt.NamesrvAddrs))}
 		c.routes.byTopic[topic] = r
 		c.routes.list = append(c.routes.list, r)
 	}
@@ -176,27 +177,45 @@ func (c *Client) stepRoute(r *route) bool {
 	return false
 }
 
-// askRoute begins a question to the next name server that is not avoided.
+// askRoute begins a question to a name server that was not asked in this round:
+// one that does not fail before others. True when one was begun.
 func (c *Client) askRoute(r *route) bool {
 	if c.now.Mono > r.notBefore.Add(c.opt.RetryBackoffMax) {
 		r.fruitless = 0 // it has been quiet: pauses begin small again
 	}
-	n := len(c.opt.NamesrvAddrs)
-	pick := r.server
-	for i := range n {
-		if at := (r.server + i) % n; !c.health.avoided(c.opt.NamesrvAddrs[at], c.now.Mono) {
-			pick = at
-			break
-		}
-	}
-	r.server = (pick + 1) % n
-	k := c.connTo(c.opt.NamesrvAddrs[pick])
-	if k == nil {
-		c.routeFailed(r, fmt.Sprintf("no stream to a name server: %d are open, the limit (maxSessions)", c.opt.MaxSessions))
+	pick := c.pickServer(r)
+	if pick < 0 {
+		c.endRound(r)
 		return false
 	}
-	r.ask = &question{conn: k, began: c.now.Mono, until: c.now.Mono.Add(c.opt.RouteTimeout)}
+	r.asked[pick] = true
+	r.server = (pick + 1) % len(r.asked)
+	k := c.connTo(c.opt.NamesrvAddrs[pick])
+	if k == nil {
+		r.remark = fmt.Sprintf("no stream to a name server: %d are open, the limit (maxSessions)", c.opt.MaxSessions)
+		c.endRound(r)
+		return false
+	}
+	r.ask = &question{conn: k, until: c.now.Mono.Add(c.opt.RouteTimeout)}
 	return true
+}
+
+// pickServer is the next name server of the round, -1 when the rest are not worth
+// a question yet.
+func (c *Client) pickServer(r *route) int {
+	late := -1
+	for i := range r.asked {
+		at := (r.server + i) % len(r.asked)
+		addr := c.opt.NamesrvAddrs[at]
+		switch {
+		case r.asked[at]:
+		case !c.health.avoided(addr, c.now.Mono):
+			return at
+		case late < 0 && c.health.retryAt(addr) <= c.now.Mono:
+			late = at
+		}
+	}
+	return late
 }
 
 func (c *Client) sendQuestion(r *route) {
@@ -218,30 +237,37 @@ func (c *Client) endQuestion(r *route) {
 }
 
 // routeFailed goes on with the next name server at once; after a whole round
-// without an answer it pauses.
+// without a route it pauses.
 func (c *Client) routeFailed(r *route, why string) {
 	c.endQuestion(r)
 	r.remark = why
 	if r.code != wire.CodeTopicNotExist {
 		r.code = NoCode
 	}
-	c.endRound(r)
+	c.nextServer(r)
 }
 
-// endRound counts one name server and, when it was the last of the round, pauses.
-func (c *Client) endRound(r *route) {
-	r.asked++
-	if r.asked < len(c.opt.NamesrvAddrs) {
-		return
+// nextServer ends the round when every name server has been asked.
+func (c *Client) nextServer(r *route) {
+	if !slices.Contains(r.asked, false) {
+		c.endRound(r)
 	}
-	if r.absent == r.asked && r.data == nil {
-		// Every name server was reached and knows no such topic. Only this agreement
-		// counts: one that cannot be asked may know it.
+}
+
+// endRound pauses. When every name server was reached and knows no such topic, the
+// topic is taken not to exist; one that cannot be asked may know it.
+func (c *Client) endRound(r *route) {
+	if r.absent == len(r.asked) && r.data == nil {
 		r.absentAt, r.wanted = c.now.Mono, false
 		c.touchTopic(r.topic)
 	}
-	r.asked, r.absent = 0, 0
+	r.newRound()
 	c.pauseRoute(r)
+}
+
+func (r *route) newRound() {
+	clear(r.asked)
+	r.absent = 0
 }
 
 func (c *Client) pauseRoute(r *route) {
@@ -263,7 +289,7 @@ func (c *Client) routeAnswered(r *route, f *wire.Frame) {
 		if f.Head.Code == wire.CodeTopicNotExist {
 			r.absent++
 		}
-		c.endRound(r)
+		c.nextServer(r)
 		return
 	}
 	changed, err := c.learn(r, f.Body)
@@ -272,7 +298,8 @@ func (c *Client) routeAnswered(r *route, f *wire.Frame) {
 		c.routeFailed(r, fmt.Sprintf("route from %s: %v", k.addr, err))
 		return
 	}
-	r.asked, r.absent, r.absentAt = 0, 0, 0
+	r.newRound()
+	r.absentAt = 0
 	r.code, r.remark = wire.CodeSuccess, ""
 	r.wanted, r.learned = false, c.now.Mono
 	r.pollAt = c.now.Mono.Add(c.opt.PollNameServerInterval)
