@@ -171,7 +171,7 @@ func (e *echo) Settle(now node.Now, fx *node.Effects) {
 		}
 		done++
 		e.served++
-		fx.Send(w.s, wire.Frame{Head: wire.Head{Code: 0, Opaque: w.f.Head.Opaque, Flag: wire.FlagResponse, Language: "GO"}, Body: w.f.Body})
+		fx.Send(w.s, wire.Frame{Head: wire.Head{Code: 0, Sealed: true, Opaque: w.f.Head.Opaque, Flag: wire.FlagResponse, Language: "GO"}, Body: w.f.Body})
 		if e.served%10 == 0 {
 			fx.Emit(event.Event{Kind: event.Mark, Text: "ten", Off: ha.LogOffset(w.off)})
 		}
@@ -218,6 +218,7 @@ type pinger struct {
 	window   int
 	open     int
 	random   func() uint64
+	patience time.Duration // closes a session that does not answer for so long; 0 never
 }
 
 func newPinger(target string) *pinger { return &pinger{target: target, size: 100, window: 1} }
@@ -251,11 +252,15 @@ func (p *pinger) SessionDown(now node.Now, s node.SessionID, reason string) {
 func (p *pinger) DiskDone(node.Now, storage.Result) {}
 func (p *pinger) Stop(node.Now)                     {}
 func (p *pinger) Settle(now node.Now, fx *node.Effects) {
-	if !p.up && !p.dialling && now.Mono >= p.retryAt {
+	if !p.up && !p.dialling && now.Mono >= p.retryAt && p.open == 0 {
 		p.next++
 		p.session = p.next | node.Dialled
 		p.dialling = true
 		fx.Dials = append(fx.Dials, node.Dial{Session: p.session, Addr: p.target})
+	}
+	if p.up && p.open > 0 && p.patience > 0 && now.Mono >= p.at.Add(p.patience) {
+		p.up = false // SessionDown follows
+		fx.Closes = append(fx.Closes, p.session)
 	}
 	for p.up && p.open < p.window {
 		p.open++
@@ -266,12 +271,15 @@ func (p *pinger) Settle(now node.Now, fx *node.Effects) {
 		if p.random != nil {
 			binary.BigEndian.PutUint64(body[8:], p.random())
 		}
-		fx.Send(p.session, wire.Frame{Head: wire.Head{Code: 310, Opaque: p.opaque, Language: "GO"}, Body: body})
+		fx.Send(p.session, wire.Frame{Head: wire.Head{Code: 310, Sealed: true, Opaque: p.opaque, Language: "GO"}, Body: body})
 	}
 }
 func (p *pinger) Deadline() node.Time {
-	if !p.up && !p.dialling {
+	if !p.up && !p.dialling && p.open == 0 {
 		return p.retryAt
+	}
+	if p.up && p.open > 0 && p.patience > 0 {
+		return p.at.Add(p.patience)
 	}
 	return node.Never
 }
@@ -288,6 +296,15 @@ func echoSpec(name string) NodeSpec {
 			return nil, nil, fmt.Errorf("open toy store: %w", err)
 		}
 		return newEcho(name+":1", end), s, nil
+	}}
+}
+
+// patientSpec is a client of target that closes a session after 3 s of silence.
+func patientSpec(name, target string) NodeSpec {
+	return NodeSpec{Name: name, Boot: func(Life) (node.Machine, Doer, error) {
+		p := newPinger(target)
+		p.patience = 3 * time.Second
+		return p, nil, nil
 	}}
 }
 
