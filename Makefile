@@ -1,0 +1,41 @@
+# Every target works on a bare clone with Go alone, except chaos, which builds the
+# nested module of the stock client.
+
+GO       ?= go
+SEEDS    ?= 1..20
+SEED     ?= 1
+DRILL    ?= A3
+FUZZTIME ?= 20s
+
+.PHONY: test race drills sweep replay bench fuzz tidy chaos mutants
+
+test:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./node/host/... ./storage/vfs/... ./storage/...
+
+drills:
+	$(GO) run ./cmd/drill run --all
+
+sweep:
+	$(GO) run ./cmd/drill sweep --seeds $(SEEDS)
+
+replay:
+	$(GO) run ./cmd/drill replay $(DRILL):$(SEED)
+
+bench:
+	$(GO) run ./cmd/drill bench
+
+mutants:
+	$(GO) run ./cmd/drill mutants
+
+fuzz:
+	FUZZTIME=$(FUZZTIME) bash .ci/fuzz
+
+tidy:
+	$(GO) vet ./...
+	$(GO) test -count=1 ./internal/tidy
+
+chaos:
+	bash .ci/chaos

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/scenarios"
+	"lockstep/scenarios/mutants"
+)
+
+func mutantsCommand() *cobra.Command {
+	var list bool
+	var share string
+	c := &cobra.Command{
+		Use:   "mutants [NAME…]",
+		Short: "Build wrong variants of the product and check that the drills kill each",
+		Long: `mutants builds the drill binary once for each wrong variant (go build -overlay) and sweeps
+the drills that should notice, until the first failure. It prints the seeds it took and the
+judge that found it. A variant that survives fails the command. Needs the repository and Go.`,
+		Example: "  drill mutants --list\n  drill mutants\n  drill mutants --share 3/8",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return mutantNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ms, err := chosenMutants(args, share)
+			if err != nil {
+				return err
+			}
+			if list {
+				for _, m := range ms {
+					fmt.Fprintf(cmd.OutOrStdout(), "%-40s %-22s %s\n", m.Name, m.Rule, m.Why)
+				}
+				return nil
+			}
+			return killAll(cmd, ms)
+		},
+	}
+	c.Flags().BoolVar(&list, "list", false, "print the mutants and what each removes")
+	c.Flags().StringVar(&share, "share", "", "I/N: only the I-th of N parts")
+	return c
+}
+
+func mutantNames() []string {
+	var out []string
+	for _, m := range mutants.All() {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+func chosenMutants(names []string, share string) ([]mutants.Mutant, error) {
+	part, parts, err := parseShard(share)
+	if err != nil {
+		return nil, err
+	}
+	var out []mutants.Mutant
+	for i, m := range mutants.All() {
+		if len(names) == 0 && uint64(i)%parts == part {
+			out = append(out, m)
+		}
+	}
+	for _, n := range names {
+		m, err := mutants.Find(n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func killAll(cmd *cobra.Command, ms []mutants.Mutant) error {
+	root, err := repository()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "lockstep-mutants-")
+	if err != nil {
+		return fmt.Errorf("scratch directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "%-40s %-18s %6s  %s\n", "mutant", "killed by", "seeds", "finding")
+	survived := 0
+	for _, m := range ms {
+		k, err := kill(root, dir, m)
+		switch {
+		case err != nil:
+			return fmt.Errorf("mutant %s: %w", m.Name, err)
+		case k.report == nil:
+			survived++
+			fmt.Fprintf(out, "%-40s %-18s %6d\n", m.Name, "SURVIVED", k.seeds)
+		default:
+			fmt.Fprintf(out, "%-40s %-18s %6d  %.110s\n", m.Name, k.report.Drill, k.seeds, k.report.Reason)
+		}
+	}
+	fmt.Fprintf(out, "\n%d mutants, %d survived\n", len(ms), survived)
+	if survived > 0 || len(ms) == 0 {
+		return errFailed
+	}
+	return nil
+}
+
+// repository is the root of the module the command runs in.
+func repository() (string, error) {
+	text, err := exec.Command("go", "env", "GOMOD").Output()
+	mod := strings.TrimSpace(string(text))
+	if err != nil || mod == "" || mod == os.DevNull {
+		return "", errors.New("mutants are built from source: run this inside the repository, with go installed")
+	}
+	return filepath.Dir(mod), nil
+}
+
+// killed is how a mutant ended; report is nil when it survived.
+type killed struct {
+	seeds  int
+	report *scenarios.Report
+}
+
+func kill(root, dir string, m mutants.Mutant) (killed, error) {
+	text, err := m.Apply(root)
+	if err != nil {
+		return killed{}, err
+	}
+	bin, err := build(root, dir, m, text)
+	if err != nil {
+		return killed{}, err
+	}
+	total := 0
+	for _, d := range m.Drills {
+		k, err := sweepMutant(bin, d, m.Seeds)
+		if err != nil {
+			return killed{}, err
+		}
+		total += k.seeds
+		if k.report != nil {
+			return killed{total, k.report}, nil
+		}
+	}
+	return killed{seeds: total}, nil
+}
+
+// build compiles the drill binary with the mutant's file laid over the original.
+func build(root, dir string, m mutants.Mutant, text string) (string, error) {
+	file := filepath.Join(dir, m.Name+".go")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, filepath.FromSlash(m.File)): file}})
+	if err != nil {
+		return "", err
+	}
+	over := filepath.Join(dir, m.Name+".json")
+	if err := os.WriteFile(over, overlay, 0o644); err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, m.Name)
+	c := exec.Command("go", "build", "-overlay", over, "-o", bin, "./cmd/drill")
+	c.Dir = root
+	if msg, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, msg)
+	}
+	return bin, nil
+}
+
+// sweepMutant runs seeds until the first failure that is a breach: a quiet or
+// stale run kills nothing.
+func sweepMutant(bin, drill string, seeds int) (killed, error) {
+	c := exec.Command(bin, "sweep", "--first", "--twice", "0", "--drill", drill, "--seeds", fmt.Sprintf("1..%d", seeds), "--json", bin+".jsonl")
+	c.Stdout, c.Stderr = io.Discard, io.Discard
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return killed{}, err
+	}
+	f, err := os.Open(bin + ".jsonl")
+	if err != nil {
+		return killed{}, err
+	}
+	defer f.Close()
+	k := killed{}
+	for dec := json.NewDecoder(f); ; {
+		r := new(scenarios.Report)
+		if err := dec.Decode(r); err != nil {
+			if errors.Is(err, io.EOF) {
+				return k, nil
+			}
+			return killed{}, err
+		}
+		k.seeds++
+		if r.Breach() {
+			k.report = r
+			return k, nil
+		}
+	}
+}

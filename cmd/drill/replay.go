@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/scenarios"
+	"lockstep/sim"
+)
+
+func replayCommand() *cobra.Command {
+	var verbose bool
+	var set []string
+	var save string
+	c := &cobra.Command{
+		Use:   "replay DRILL:SEED | PLAN",
+		Short: "Run one drill again and print it as a timeline",
+		Long: `replay runs one seed of a drill, or a plan file, in this process and prints a readable
+timeline: one line a transition, a column a node. --verbose adds every frame and disk operation.`,
+		Example: "  drill replay A3:17\n  drill replay --verbose A3:17 | less -S\n  drill replay scenarios/corpus/some.plan",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			settings, err := parseSettings(set)
+			if err != nil {
+				return err
+			}
+			return replay(cmd, args[0], replayOptions{verbose: verbose, settings: settings, save: save})
+		},
+	}
+	c.Flags().BoolVar(&verbose, "verbose", false, "print frames and disk operations too")
+	c.Flags().StringArrayVar(&set, "set", nil, "override a drawn option, name=value")
+	c.Flags().StringVar(&save, "save", "", "write the run's plan to this file")
+	return c
+}
+
+type replayOptions struct {
+	verbose  bool
+	settings []scenarios.Option
+	save     string
+}
+
+func replay(cmd *cobra.Command, what string, o replayOptions) error {
+	d, seed, plan, err := subject(what)
+	if err != nil {
+		return err
+	}
+	var rec *sim.Recorder
+	run, rep, err := scenarios.Execute(d, seed, scenarios.RunOptions{Plan: plan, Settings: o.settings, Wall: wall, Observe: func(w *sim.World) {
+		rec = sim.NewRecorder(w)
+		rec.Frames, rec.Disk = o.verbose, o.verbose
+	}})
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if rec == nil {
+		fmt.Fprintf(out, "%s %s seed %d: %s, %d cases checked without a world\n", d.ID, d.Name, seed, rep.Verdict, rep.Acknowledged)
+		return nil
+	}
+	for _, opt := range rep.Options {
+		fmt.Fprintf(out, "%s=%s ", opt.Name, opt.Value)
+	}
+	fmt.Fprintf(out, "\n\n%s\n", rec.Timeline())
+	for _, f := range rep.Findings {
+		fmt.Fprintln(out, f)
+	}
+	for _, a := range rep.Assertions {
+		fmt.Fprintf(out, "%-5v %s %s\n", a.Holds, a.Name, a.Detail)
+	}
+	fmt.Fprintf(out, "\n%s %s seed %d: %s, hash %s, %d acknowledged, %d unknown, %d lost (%d allowed)\n", d.ID, d.Name, seed, rep.Verdict, rep.Hash,
+		rep.Acknowledged, rep.Unknown, rep.Lost, rep.LossAllowed)
+	if o.save != "" {
+		if err := os.WriteFile(o.save, []byte(run.Plan.Format()), 0o644); err != nil {
+			return fmt.Errorf("--save: %w", err)
+		}
+	}
+	if rep.Verdict != scenarios.Pass {
+		fmt.Fprintln(cmd.ErrOrStderr(), rep.Reason)
+		return errFailed
+	}
+	return nil
+}
+
+// subject reads DRILL:SEED or the name of a plan file.
+func subject(what string) (*scenarios.Drill, uint64, *sim.Plan, error) {
+	if name, text, ok := strings.Cut(what, ":"); ok {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, 0, nil, fmt.Errorf("seed %q: %w", text, err)
+		}
+		d, err := scenarios.Find(name)
+		return d, seed, nil, err
+	}
+	text, err := os.ReadFile(what)
+	if err != nil {
+		return nil, 0, nil, fmt.Errorf("%q is neither DRILL:SEED nor a plan file: %w", what, err)
+	}
+	plan, err := sim.ParsePlan(string(text))
+	if err != nil {
+		return nil, 0, nil, fmt.Errorf("%s: %w", what, err)
+	}
+	d, err := scenarios.Find(plan.Drill)
+	return d, plan.Seed, plan, err
+}

@@ -1,0 +1,87 @@
+package scenarios
+
+import (
+	"fmt"
+	"sort"
+
+	"lockstep/checker"
+	"lockstep/internal/prng"
+	"lockstep/sim"
+)
+
+// Drill is one scenario: what is drawn and pinned, which faults come, what must
+// be seen, and what the least activity is.
+type Drill struct {
+	ID    string // "A3"
+	Name  string // "master-crash"
+	Story string // what happens and what it proves, one or two sentences
+	Real  bool   // also runs on real processes
+	// Pin adjusts the drawn setup to what the drill is about.
+	Pin func(rnd *prng.Source, s *Setup)
+	// Faults makes the plan entries. Times count from Ready.
+	Faults func(c *Cast) []*sim.Fault
+	// Assertions are the clauses of "must be seen", each by name.
+	Assertions []Assertion
+	// Least is the least activity; a run below it is vacuous.
+	Least checker.Activity
+	// Chaos and Calm are how long the faults and the healed phase last, simulated
+	// nanoseconds; zero takes the default.
+	Chaos, Calm int64
+	// Beyond marks runs outside the fault budget: losses must be exactly those the
+	// ledger allows, and there may be some.
+	Beyond bool
+	// World adjusts the simulated world itself: latencies, clocks.
+	World func(s *Setup, o *sim.Options)
+	// Expect names the finding that the run must make: a drill that leaves the
+	// contract on purpose passes only when its violation is found, and nothing else.
+	Expect string
+	// Pure is a drill without a world: it checks a function or a store by itself and
+	// returns what is wrong. Seeds vary its input.
+	Pure func(rnd *prng.Source) (checked int, findings []checker.Finding)
+	// Down says that the drill leaves a group without a master on purpose: it need
+	// not be writable at the end.
+	Down bool
+}
+
+// Assertion is one named clause.
+type Assertion struct {
+	Name string
+	Text string // the clause in words
+	// Check returns "" when the clause holds, else what is wrong.
+	Check func(r *Run) string
+}
+
+// Title is ID and name.
+func (d *Drill) Title() string { return d.ID + " " + d.Name }
+
+var registry []*Drill
+
+// Drills returns all drills, families in order.
+func Drills() []*Drill { return registry }
+
+// Find returns the drills whose id or name matches, or whose title is the
+// given text; an unknown name is an error that lists what exists.
+func Find(name string) (*Drill, error) {
+	for _, d := range registry {
+		if d.ID == name || d.Name == name || d.ID+"-"+d.Name == name || d.Title() == name {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("no drill is called %q; drill list shows all %d", name, len(registry))
+}
+
+// register adds drills in table order; families are sorted by id.
+func register(ds ...*Drill) bool {
+	registry = append(registry, ds...)
+	sort.SliceStable(registry, func(i, j int) bool { return drillOrder(registry[i].ID) < drillOrder(registry[j].ID) })
+	return true
+}
+
+// drillOrder sorts A2 before A10.
+func drillOrder(id string) string {
+	i := 0
+	for i < len(id) && (id[i] < '0' || id[i] > '9') {
+		i++
+	}
+	return fmt.Sprintf("%-24s%s", id[:i], fmt.Sprintf("%6s", id[i:]))
+}

@@ -1,0 +1,291 @@
+package scenarios
+
+import (
+	"strconv"
+	"strings"
+
+	"lockstep/checker"
+	"lockstep/internal/event"
+	"lockstep/internal/ha"
+	"lockstep/node"
+	"lockstep/node/wire"
+	"lockstep/sim"
+)
+
+// Judge wires the judges to a simulated world: it watches frames, events, faults
+// and lives, and keeps what reports and assertions need.
+type Judge struct {
+	sim.Deaf
+	setup *Setup
+	truth *Truth
+	now   func() int64
+
+	Ledger     *checker.Ledger
+	Invariants *checker.Invariants
+	Recoveries map[string]*checker.Recovery // by group, from the first fault on
+	Register   map[string][]checker.RegisterOp
+	Events     []event.Event // all but the most frequent kinds
+	Timeline   []TimelineEntry
+	Roles      []RoleChange
+	Marks      map[string]int
+	Truncated  int64
+	FirstFault int64 // 0 while none
+	LastHeal   int64
+	Lives      []sim.LifeChange
+	Acks       int            // SEND_OK emitted, whether or not a client heard it
+	AcksBy     map[string]int // "group/epoch" → SEND_OK emitted
+	AckLog     []AckSeen
+
+	serving  map[string]ha.MasterEpoch // node → epoch it serves
+	setEpoch map[string]ha.SetEpoch
+	sends    map[requestID]string // request → key
+	alters   map[requestID]alterSeen
+}
+
+// AckSeen is one SEND_OK at its emission.
+type AckSeen struct {
+	At    int64
+	Group string
+	Epoch ha.MasterEpoch
+	Node  string
+}
+
+type requestID struct {
+	node    string
+	session node.SessionID
+	opaque  int32
+}
+
+type alterSeen struct {
+	at  int64
+	op  int // index in Register of the group
+	grp string
+}
+
+// maxEventsKept bounds the events of one run kept for assertions.
+const maxEventsKept = 200_000
+
+func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
+	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
+		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
+		serving: map[string]ha.MasterEpoch{}, setEpoch: map[string]ha.SetEpoch{}, sends: map[requestID]string{},
+		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}}
+	for g := range s.Groups {
+		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class})
+	}
+	return j
+}
+
+// wildClocks says that the drill lets clocks leave the drift bound.
+func (s *Setup) wildClocks() bool { return s.Wild }
+
+// OnEvent feeds the event judges.
+func (j *Judge) OnEvent(e event.Event) {
+	if e.Group == "" && isBroker(e.Node) {
+		e.Group = groupOf(e.Node)
+	}
+	if j.duplicate(e) {
+		return
+	}
+	j.Invariants.See(e)
+	for g := range j.setup.Groups {
+		if r := j.Recoveries[GroupName(g)]; r != nil {
+			r.See(e)
+		}
+	}
+	switch e.Kind {
+	case event.Serving:
+		j.serving[e.Node] = e.Epoch
+		j.promoted(e)
+	case event.Demoted:
+		delete(j.serving, e.Node)
+	case event.Truncated:
+		j.Truncated += e.Count
+	case event.Mark:
+		j.Marks[e.Text]++
+	case event.Elected, event.SetAltered:
+		j.committed(e)
+	}
+	if len(j.Events) < maxEventsKept && e.Kind != event.LeaseInstalled && e.Kind != event.LeaseGranted {
+		j.Events = append(j.Events, e)
+	}
+}
+
+// duplicate filters the committed changes that every controller reports: the
+// first to apply one speaks for all.
+func (j *Judge) duplicate(e event.Event) bool {
+	if e.Kind != event.Elected && e.Kind != event.SetAltered {
+		return false
+	}
+	if e.SetEpoch <= j.setEpoch[e.Group] {
+		return true
+	}
+	j.setEpoch[e.Group] = e.SetEpoch
+	return false
+}
+
+func (j *Judge) committed(e event.Event) {
+	why := "set changed"
+	op := checker.RegisterOp{Kind: checker.RegisterElect, Invoke: e.At, Return: e.At, Status: checker.Done,
+		Result: checker.RegisterState{Master: e.Broker, Epoch: e.Epoch, SetEpoch: e.SetEpoch, Set: e.Set.String()}}
+	if e.Kind == event.Elected {
+		why = "elected " + e.Text
+		j.Register[e.Group] = append(j.Register[e.Group], op)
+	}
+	rec := j.truth.refresh(e.Group)
+	j.Roles = append(j.Roles, RoleChange{At: seconds(e.At), Group: e.Group, Master: int64(rec.Master), Epoch: int32(e.Epoch), SetEpoch: int32(e.SetEpoch),
+		Set: e.Set.String(), Why: why})
+}
+
+// promoted checks the ledger against the log of a master that begins to serve.
+func (j *Judge) promoted(e event.Event) {
+	rec := j.truth.refresh(e.Group)
+	id := j.truth.ID(e.Node)
+	j.Ledger.Promoted(checker.Promotion{Group: e.Group, Master: id, Epoch: e.Epoch, Unclean: rec.Unclean,
+		Electable: j.truth.Electable(e.Group).With(id), At: e.At})
+}
+
+// OnDeliver notes which request carries which message.
+func (j *Judge) OnDeliver(to string, s node.SessionID, f *wire.Frame) {
+	if f.Link != wire.Remoting || f.Head.Response() || !isSend(f.Head.Code) {
+		return
+	}
+	req, err := f.SendRequest()
+	if err != nil {
+		return
+	}
+	if key := keyOf(req.Properties); key != "" {
+		j.sends[requestID{to, s, f.Head.Opaque}] = key
+	}
+}
+
+func isSend(code int32) bool {
+	return code == wire.ReqSendMessage || code == wire.ReqSendMessageV2 || code == wire.ReqSendBatch
+}
+
+// keyOf reads KEYS from a properties string.
+func keyOf(props string) string {
+	for _, pair := range strings.Split(props, "\x02") {
+		if v, ok := strings.CutPrefix(pair, "KEYS\x01"); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// OnSend checks every SEND_OK at the instant it leaves the broker.
+func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
+	if f.Link != wire.Remoting || !f.Head.Response() {
+		return
+	}
+	id := requestID{from, s, f.Head.Opaque}
+	key, ok := j.sends[id]
+	if !ok {
+		return
+	}
+	delete(j.sends, id)
+	if f.Head.Code != wire.CodeSuccess {
+		return
+	}
+	resp, err := f.SendResponse()
+	if err != nil {
+		j.Ledger.Acknowledged(checker.Ack{Key: key, Group: groupOf(from), Log: -1, At: j.now()})
+		return
+	}
+	j.Acks++
+	group := groupOf(from)
+	epoch := j.serving[from]
+	j.AcksBy[group+"/"+strconv.Itoa(int(epoch))]++
+	j.AckLog = append(j.AckLog, AckSeen{At: j.now(), Group: group, Epoch: epoch, Node: from})
+	log := ha.LogOffset(-1)
+	if m, err := wire.ParseOffsetMessageID(resp.MsgID); err == nil {
+		log = ha.LogOffset(m.Offset)
+	}
+	j.Ledger.Acknowledged(checker.Ack{Key: key, Group: group, Master: j.truth.ID(from), Epoch: epoch, Log: log, QueueOffset: resp.QueueOffset, At: j.now()})
+	if r := j.Recoveries[group]; r != nil {
+		r.Acknowledged(epoch, j.now())
+	}
+}
+
+// groupOf is the group of a broker node.
+func groupOf(node string) string { return GroupName(int(node[0] - 'a')) }
+
+func isBroker(node string) bool { return len(node) == 2 && node[0] >= 'a' && node[0] <= 'b' }
+
+// OnFault tells the ledger what a fault destroys and starts the stop-watches.
+func (j *Judge) OnFault(f *sim.Fault, ended bool) {
+	at := j.now()
+	what := string(f.Kind) + " " + f.Target()
+	if ended {
+		what += " ends"
+		j.LastHeal = at
+	}
+	j.Timeline = append(j.Timeline, TimelineEntry{At: seconds(at), What: what})
+	if ended {
+		return
+	}
+	j.LastHeal = max(j.LastHeal, at)
+	if j.FirstFault == 0 && f.Kind != sim.Action {
+		j.firstFault(at)
+	}
+	for _, n := range f.Nodes {
+		if isBroker(n) {
+			j.damage(f, n)
+		}
+	}
+}
+
+func (j *Judge) firstFault(at int64) {
+	j.FirstFault = at
+	for g := range j.setup.Groups {
+		epoch, _ := j.truth.Newest(GroupName(g))
+		j.Recoveries[GroupName(g)] = checker.NewRecovery(GroupName(g), at, epoch, j.setup.Min)
+	}
+}
+
+func (j *Judge) damage(f *sim.Fault, n string) {
+	id := j.truth.ID(n)
+	switch f.Kind {
+	case sim.PowerLoss:
+		j.Ledger.PowerLost(groupOf(n), id)
+	case sim.WipeDisk, sim.Action:
+		if f.Kind == sim.WipeDisk || f.Text == "restore" {
+			j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
+			j.truth.forget(n)
+		}
+	case sim.DiskRot, sim.DiskLies, sim.DiskSyncDrop:
+		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
+	}
+}
+
+// OnLife keeps track of who runs.
+func (j *Judge) OnLife(l sim.LifeChange) {
+	j.Lives = append(j.Lives, l)
+	if l.Phase == sim.Down {
+		j.Invariants.NodeDown(l.Node)
+		delete(j.serving, l.Node)
+	}
+}
+
+func seconds(nanos int64) float64 { return float64(nanos/1e6) / 1e3 }
+
+// Count is how many kept events match; zero fields match anything.
+func (j *Judge) Count(kind event.Kind, match func(e event.Event) bool) int {
+	n := 0
+	for i := range j.Events {
+		if j.Events[i].Kind == kind && (match == nil || match(j.Events[i])) {
+			n++
+		}
+	}
+	return n
+}
+
+// First returns the first kept event of the kind that matches.
+func (j *Judge) First(kind event.Kind, match func(e event.Event) bool) (event.Event, bool) {
+	for i := range j.Events {
+		if j.Events[i].Kind == kind && (match == nil || match(j.Events[i])) {
+			return j.Events[i], true
+		}
+	}
+	return event.Event{}, false
+}

@@ -1,0 +1,325 @@
+package scenarios
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"lockstep/checker"
+	"lockstep/internal/ha"
+	"lockstep/internal/prng"
+	"lockstep/sim"
+)
+
+// Times of a run, simulated nanoseconds.
+const (
+	// Ready is when faults may begin: by then every group must acknowledge sends.
+	Ready = int64(20 * time.Second)
+	// DefaultChaos is how long the faults last.
+	DefaultChaos = int64(60 * time.Second)
+	// maxCalm bounds the healed phase beyond the computed bound.
+	quietAfter = int64(2 * time.Second)
+)
+
+// Run is one run of a drill: what was set up, the world, and what the judges saw.
+type Run struct {
+	Drill *Drill
+	Seed  uint64
+	Setup Setup
+	Plan  *sim.Plan
+	World *sim.World
+	Load  *Load
+	Judge *Judge
+	Truth *Truth
+	Cast  *Cast
+	// Final is each queue as the last master's log holds it.
+	Final    map[string][]checker.Entry
+	Findings []checker.Finding
+	Queue    checker.QueueReport
+	Healed   int64 // when the healed phase began
+	Back     int64 // when every group acknowledged again after it; 0 never
+	wall     time.Duration
+	nodes    []string // every node, in the order they were added
+	healed   []string // the core of the healed phase
+}
+
+// RunOptions are what a run takes beside drill and seed.
+type RunOptions struct {
+	// Plan replays a plan instead of drawing one.
+	Plan *sim.Plan
+	// Observe is called with the world before it starts, to add recorders.
+	Observe func(w *sim.World)
+	// Settings override drawn options by name.
+	Settings []Option
+	// Wall measures wall time for reports; nil leaves it out.
+	Wall func() time.Duration
+}
+
+// Execute runs a drill once and judges it.
+func Execute(d *Drill, seed uint64, o RunOptions) (*Run, *Report, error) {
+	if d.Pure != nil {
+		return nil, executePure(d, seed, o), nil
+	}
+	r, err := prepare(d, seed, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	began := time.Duration(0)
+	if o.Wall != nil {
+		began = o.Wall()
+	}
+	defer r.World.Close()
+	r.act()
+	r.judge()
+	if o.Wall != nil {
+		r.wall = o.Wall() - began
+	}
+	return r, r.report(), nil
+}
+
+// executePure runs a drill that needs no world.
+func executePure(d *Drill, seed uint64, o RunOptions) *Report {
+	began := time.Duration(0)
+	if o.Wall != nil {
+		began = o.Wall()
+	}
+	n, findings := d.Pure(prng.New(prng.Hash(seed, prng.HashString(d.ID))))
+	rep := &Report{Seed: seed, Drill: d.ID, Host: "pure", Verdict: Pass, Acknowledged: n, Hash: fmt.Sprintf("%016x", prng.Hash(seed, uint64(n), uint64(len(findings))))}
+	for _, f := range findings {
+		rep.Findings = append(rep.Findings, f.String())
+	}
+	switch {
+	case len(findings) > 0:
+		rep.Verdict, rep.Reason = Fail, rep.Findings[0]
+	case n == 0:
+		rep.Verdict, rep.Reason = Vacuous, "nothing was checked"
+	}
+	if o.Wall != nil {
+		rep.WallSeconds = (o.Wall() - began).Seconds()
+	}
+	return rep
+}
+
+// prepare draws the setup, builds the cluster and the plan.
+func prepare(d *Drill, seed uint64, o RunOptions) (*Run, error) {
+	rnd := prng.New(prng.Hash(seed, prng.HashString(d.ID)))
+	r := &Run{Drill: d, Seed: seed, Setup: Draw(rnd)}
+	if d.Pin != nil {
+		d.Pin(rnd, &r.Setup)
+	}
+	if o.Plan != nil {
+		for _, s := range o.Plan.Settings {
+			if err := r.Setup.Apply(s.Name, s.Value); err != nil {
+				return nil, fmt.Errorf("plan: %w", err)
+			}
+		}
+	}
+	for _, s := range o.Settings {
+		if err := r.Setup.Apply(s.Name, s.Value); err != nil {
+			return nil, err
+		}
+	}
+	r.Setup.clamp()
+	r.Plan = o.Plan
+	r.Cast = newCast(&r.Setup, rnd)
+	if r.Plan == nil {
+		r.Plan = &sim.Plan{Drill: d.ID, Seed: seed}
+		for _, opt := range r.Setup.Options() {
+			r.Plan.Set(opt.Name, opt.Value)
+		}
+		if d.Faults != nil {
+			r.Plan.Faults = d.Faults(r.Cast)
+		}
+	}
+	r.build()
+	if o.Observe != nil {
+		o.Observe(r.World)
+	}
+	return r, nil
+}
+
+// chaos is how long the faults of the drill last.
+func (r *Run) chaos() int64 {
+	if r.Drill.Chaos > 0 {
+		return r.Drill.Chaos
+	}
+	return DefaultChaos
+}
+
+// act carries the run out: start, faults, healed phase, quiet.
+func (r *Run) act() {
+	w := r.World
+	if !w.RunWhile(Ready, func() bool { return !r.Load.Ready() }) {
+		if len(w.Findings()) == 0 {
+			r.fail("liveness", "not-ready", "no acknowledged send in every group within %v of a fault-free start", time.Duration(Ready))
+		}
+		return
+	}
+	if !w.Run(Ready + r.chaos()) {
+		return
+	}
+	r.Healed = w.Now()
+	r.Judge.LastHeal = max(r.Judge.LastHeal, r.Healed)
+	r.healed = r.core()
+	w.Heal(r.healed)
+	if !r.Drill.Down && !r.recover() {
+		return
+	}
+	r.Load.Stopped = true
+	r.quiesce()
+}
+
+// recover waits until every group acknowledges again, within the bound computed
+// from the options.
+func (r *Run) recover() bool {
+	w := r.World
+	before := make(map[string]int, len(r.Load.Groups))
+	for k, n := range r.Judge.AcksBy {
+		before[k] = n
+	}
+	bound := r.bound()
+	back := func() bool {
+		seen := map[string]bool{}
+		for k, n := range r.Judge.AcksBy {
+			if n > before[k] {
+				seen[k[:len(r.Load.Groups[0])]] = true
+			}
+		}
+		return len(seen) == len(r.Load.Groups)
+	}
+	if w.RunWhile(r.Healed+bound, func() bool { return !back() }) {
+		r.Back = w.Now()
+		// Some more load on the healed cluster, so that "after" is not one message.
+		return w.Run(w.Now() + int64(10*time.Second))
+	}
+	if len(w.Findings()) == 0 {
+		r.fail("liveness", "not-writable", "%s: no acknowledged send in every group within %.1fs of healing", r.whoIsDown(), float64(bound)/1e9)
+	}
+	return false
+}
+
+// bound is how long recovery may take, from the options: time-out, scan, raft
+// elections, the rest of a lease, shrink and join, route and client back-off.
+func (r *Run) bound() int64 {
+	s := &r.Setup
+	d := 2*s.HeartbeatTimeout + 2*s.ScanInterval + s.LeaseDuration + 2*s.NotCatchup + 2*s.CheckSet + s.SlaveTimeout
+	if s.Throttle > 0 {
+		d += time.Duration(int64(time.Second) * (64 << 20) / s.Throttle / 8)
+	}
+	return int64(d + 60*time.Second)
+}
+
+// quiesce waits until every send has ended, everything is confirmed everywhere in
+// the core and the watchers have seen all of it.
+func (r *Run) quiesce() {
+	w := r.World
+	if !w.Run(w.Now() + quietAfter) {
+		return
+	}
+	limit := w.Now() + r.bound()
+	if w.RunWhile(limit, func() bool { return r.Load.Open() > 0 }) {
+		for limit = w.Now() + r.bound(); w.Now() < limit; {
+			if r.unsettled() == "" {
+				r.converged()
+				return
+			}
+			if !w.Run(w.Now() + int64(250*time.Millisecond)) {
+				return
+			}
+		}
+	}
+	if len(w.Findings()) > 0 || r.Drill.Down {
+		return
+	}
+	r.fail("liveness", "not-quiet", "after healing and %.1fs without load: %d sends open; %s", float64(r.bound())/1e9, r.Load.Open(), r.unsettled())
+}
+
+// converged compares the replicas once everything is quiet.
+func (r *Run) converged() {
+	for g := range r.Setup.Groups {
+		if d := r.diverged(g); d != "" {
+			r.fail("convergence", "diverged", "%s", d)
+		}
+	}
+}
+
+func (r *Run) fail(judge, name, format string, args ...any) {
+	r.Findings = append(r.Findings, checker.Finding{Judge: judge, Name: name, Text: fmt.Sprintf(format, args...), At: r.World.Now()})
+}
+
+// judge collects every judge's findings and the drill's assertions.
+func (r *Run) judge() {
+	for _, f := range r.World.Findings() {
+		r.Findings = append(r.Findings, checker.Finding{Judge: "world", Name: f.Kind, Text: f.Node + ": " + f.Text, At: f.At})
+	}
+	for g := range r.Setup.Groups {
+		r.finalOf(GroupName(g))
+	}
+	r.Findings = append(r.Findings, r.Judge.Ledger.Findings()...)
+	r.Findings = append(r.Findings, r.Judge.Invariants.Findings()...)
+	h := &checker.History{Ops: r.Load.Ops, Final: r.Final, LossAllowed: r.Judge.Ledger.LossAllowed, MinClients: 4, MinOverlap: 10}
+	found, rep := checker.CheckQueues(h)
+	r.Queue = rep
+	r.Findings = append(r.Findings, found...)
+	for g := range r.Setup.Groups {
+		name := GroupName(g)
+		r.Findings = append(r.Findings, checker.CheckRegister(name, r.Judge.Register[name], registerLimit)...)
+	}
+	at := checker.Instants{FirstFault: r.Judge.FirstFault, LastHeal: r.Judge.LastHeal}
+	r.Findings = append(r.Findings, checker.CheckActivity(r.Drill.Least, r.Load.Ops, at, r.Judge.Marks)...)
+	if len(r.World.Findings()) == 0 {
+		for _, s := range r.World.Stale() {
+			r.Findings = append(r.Findings, checker.Finding{Judge: "plan", Name: "stale", Text: s})
+		}
+	}
+}
+
+// registerLimit bounds porcupine on one group's record; it takes milliseconds.
+const registerLimit = 20 * time.Second
+
+// finalOf takes the group's last master, checks the ledger a last time and reads
+// its queues.
+func (r *Run) finalOf(group string) {
+	if r.Final == nil {
+		r.Final = map[string][]checker.Entry{}
+	}
+	rec := r.Truth.refresh(group)
+	master := rec.Master
+	if master <= 0 || r.Truth.Node(group, master) == "" {
+		return
+	}
+	if len(r.Findings) == 0 {
+		r.Judge.Ledger.Final(checker.Promotion{Group: group, Master: master, Electable: r.Truth.Electable(group).With(master), Unclean: rec.Unclean, At: r.World.Now()})
+	}
+	for q, entries := range r.readLog(group, master) {
+		sort.Slice(entries, func(i, j int) bool { return entries[i].Offset < entries[j].Offset })
+		r.Final[q] = entries
+	}
+}
+
+// readLog decodes the whole commit log on a broker's disk by the judge's own
+// decoder.
+func (r *Run) readLog(group string, b ha.BrokerID) map[string][]checker.Entry {
+	out := map[string][]checker.Entry{}
+	seg := ha.LogOffset(r.Setup.SegmentBytes)
+	for off := r.Truth.MinOffset(group, b); ; {
+		head := r.Truth.Cached(group, b, off, 8)
+		if head == nil {
+			return out
+		}
+		size := ha.LogOffset(head[0])<<24 | ha.LogOffset(head[1])<<16 | ha.LogOffset(head[2])<<8 | ha.LogOffset(head[3])
+		if head[4] == 0xCB && head[5] == 0xD4 { // padding to the end of the segment
+			off = (off/seg + 1) * seg
+			continue
+		}
+		rec, err := checker.ParseRecord(r.Truth.Cached(group, b, off, int(size)))
+		if err != nil || rec.Log != off {
+			return out
+		}
+		if rec.Topic == Topic {
+			q := queueName(group, rec.Topic, rec.Queue)
+			out[q] = append(out[q], checker.Entry{Offset: rec.QueueOffset, Key: rec.Key()})
+		}
+		off += size
+	}
+}
