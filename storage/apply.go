@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -157,7 +156,7 @@ func (r *recovery) replay() error {
 		from, r.dispatched = r.log.min, r.log.min
 	}
 	rewrite := !r.clean && r.tail.damage == nil
-	s := logScanner{reader: r.reader, off: from, stop: r.tail.end, chunk: recoveryChunkBytes}
+	s := logScanner{reader: r.reader, off: from, stop: r.tail.end, chunk: chunkBytes(r.log.size)}
 	var batch []QueueEntry
 	for {
 		f, at, done, err := s.next()
@@ -209,9 +208,10 @@ func (r *recovery) rewrite(f Found, at int64) error {
 	return r.log.writeIn(at, b)
 }
 
-// seal makes the outcome durable and starts the new life.
+// seal makes the outcome durable and starts the new life. Queues are synced only
+// when the next recovery would otherwise have too much to dispatch again.
 func (r *recovery) seal(s *Store) error {
-	if err := errors.Join(r.log.sync(), r.queues.sync()); err != nil {
+	if err := r.log.sync(); err != nil {
 		return err
 	}
 	if err := r.saveClaim(); err != nil {
@@ -220,7 +220,12 @@ func (r *recovery) seal(s *Store) error {
 	if r.tail.damage == nil {
 		end := logOff(r.log.end)
 		confirm := max(min(r.confirm(), end), logOff(r.log.min))
-		if err := s.saveFloor(floorMark{floor: end, confirm: confirm, dispatched: end}, r.native.physicMillis, true); err != nil {
+		m := floorMark{floor: end, confirm: confirm, dispatched: logOff(r.dispatched)}
+		syncQueues := r.redo || !r.listed || r.log.end-r.dispatched >= r.o.QueueSync
+		if syncQueues {
+			m.dispatched = end
+		}
+		if err := s.saveFloor(m, r.native.physicMillis, syncQueues); err != nil {
 			return err
 		}
 	}

@@ -210,6 +210,9 @@ func (s *logScanner) next() (f Found, at int64, done bool, err error) {
 	return f, at, false, nil
 }
 
+// chunkBytes is how much a scan of the log reads at once.
+func chunkBytes(segment int64) int { return int(min(recoveryChunkBytes, segment)) }
+
 // window returns at least want bytes from the scanner's position on, fewer only
 // at the end of the segment or of the log.
 func (s *logScanner) window(want int) ([]byte, error) {

@@ -134,7 +134,9 @@ func (p *Prepared) Size() int { return len(p.Bytes) }
 // Place copies the record to dst, which must be exactly as long, fills its three
 // holes and computes the property CRC when it has one. It does not allocate.
 func (p *Prepared) Place(dst []byte, queueOffset int64, physical ha.LogOffset, storeMillis int64) {
-	invariant.That(len(dst) == len(p.Bytes), "room of %d bytes for a record of %d", len(dst), len(p.Bytes))
+	if len(dst) != len(p.Bytes) { // the arguments of an assertion are boxed even when it holds
+		invariant.That(false, "room of %d bytes for a record of %d", len(dst), len(p.Bytes))
+	}
 	copy(dst, p.Bytes)
 	binary.BigEndian.PutUint64(dst[posQueueOff:], uint64(queueOffset))
 	binary.BigEndian.PutUint64(dst[posPhysical:], uint64(physical))

@@ -114,8 +114,7 @@ func (p *puller) storeTime(q *queue, off int64) (int64, error) {
 	if err != nil || !u.message() {
 		return -1, err
 	}
-	var w logWindow
-	r, err := p.reader.record(u.log, int(u.size), &w)
+	r, err := p.reader.record(u.log, int(u.size), &logWindow{exact: true})
 	if errors.Is(err, ErrRange) {
 		return -1, nil
 	}

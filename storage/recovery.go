@@ -120,9 +120,12 @@ func (r *recovery) judge() error {
 	if err := r.startingPoint(); err != nil {
 		return err
 	}
-	stop := r.log.end
+	x := extent{from: r.from, stop: r.log.end, floor: int64(r.floor.floor), sealed: -1, foreign: r.foreign}
+	if r.clean && r.marked {
+		x.sealed = int64(r.mark.end)
+	}
 	var err error
-	if r.tail, err = findTail(r.reader, r.from, int64(r.floor.floor), stop, r.foreign); err != nil {
+	if r.tail, err = findTail(r.reader, x); err != nil {
 		return fmt.Errorf("scan the log from %d: %w", r.from, err)
 	}
 	received, err := vfs.Exists(r.fsys, NameReceivedAcks)

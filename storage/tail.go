@@ -31,8 +31,8 @@ type tail struct {
 //     claim either, for it may have been acknowledged;
 //   - below the floor, or damage that lost pieces do not explain in front of a
 //     valid record: corruption. Nothing is cut, nothing is written.
-func findTail(r *logReader, from, floor, stop int64, foreign bool) (tail, error) {
-	s := logScanner{reader: r, off: from, stop: stop, chunk: recoveryChunkBytes}
+func findTail(r *logReader, x extent) (tail, error) {
+	s := logScanner{reader: r, off: x.from, stop: x.stop, chunk: chunkBytes(r.log.size)}
 	for {
 		f, at, done, err := s.next()
 		switch {
@@ -45,12 +45,24 @@ func findTail(r *logReader, from, floor, stop int64, foreign bool) (tail, error)
 			continue
 		}
 		t := tail{end: at, last: at, later: -1, reason: f.Reason}
-		return t, t.judge(r, floor, stop, foreign)
+		if at == x.sealed && f.Kind == FoundUnwritten {
+			return t, nil
+		}
+		return t, t.judge(r, x)
 	}
 }
 
-func (t *tail) judge(r *logReader, floor, stop int64, foreign bool) error {
-	if err := t.lookBehind(r, stop); err != nil {
+// extent says what to scan and what is known about it.
+type extent struct {
+	from    int64 // a record boundary
+	stop    int64 // where the files end
+	floor   int64 // everything below was durable
+	sealed  int64 // where a clean stop says the log ends; -1 when it does not say
+	foreign bool  // other brokers leave old bytes behind their end
+}
+
+func (t *tail) judge(r *logReader, x extent) error {
+	if err := t.lookBehind(r, x.stop); err != nil {
 		return err
 	}
 	if t.last == t.end {
@@ -61,12 +73,12 @@ func (t *tail) judge(r *logReader, floor, stop int64, foreign bool) error {
 		t.reason = "zeros in front of written bytes"
 	}
 	var err error
-	if t.lost, err = t.lostPieces(r, stop); err != nil {
+	if t.lost, err = t.lostPieces(r, x.stop); err != nil {
 		return err
 	}
 	switch {
-	case foreign: // other brokers leave old bytes behind their end
-	case t.end < floor:
+	case x.foreign:
+	case t.end < x.floor:
 		t.damage = r.log.damageAt(t.end, t.reason+", below the durable floor")
 	case t.later >= 0 && !t.lost:
 		t.damage = r.log.damageAt(t.end, t.reason+", in front of valid records")
@@ -78,7 +90,7 @@ func (t *tail) judge(r *logReader, floor, stop int64, foreign bool) error {
 // record.
 func (t *tail) lookBehind(r *logReader, stop int64) error {
 	const overlap = posPhysical + 8
-	buf := make([]byte, recoveryChunkBytes)
+	buf := make([]byte, chunkBytes(r.log.size))
 	for off := t.end; off < stop; {
 		segEnd := min(off-off%r.log.size+r.log.size, stop)
 		n := min(int64(len(buf)), segEnd-off)
