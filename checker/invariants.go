@@ -17,6 +17,7 @@ type Invariants struct {
 
 	groups map[string]*groupFacts
 	nodes  map[string]*nodeFacts
+	frozen map[string]bool
 	out    []Finding
 }
 
@@ -26,6 +27,7 @@ type groupFacts struct {
 	masters  map[ha.MasterEpoch]ha.BrokerID
 	serving  map[ha.MasterEpoch]string
 	writable map[string]ha.MasterEpoch // node → epoch
+	newest   ha.MasterEpoch            // highest epoch that was ever writable
 }
 
 type nodeFacts struct {
@@ -35,7 +37,7 @@ type nodeFacts struct {
 
 // NewInvariants returns a watcher.
 func NewInvariants(exclusive bool) *Invariants {
-	return &Invariants{ExclusiveWriters: exclusive, groups: map[string]*groupFacts{}, nodes: map[string]*nodeFacts{}}
+	return &Invariants{ExclusiveWriters: exclusive, groups: map[string]*groupFacts{}, nodes: map[string]*nodeFacts{}, frozen: map[string]bool{}}
 }
 
 // Findings returns the breaches so far.
@@ -60,6 +62,18 @@ func (v *Invariants) NodeDown(node string) {
 		delete(v.groups[name].writable, node)
 	}
 	delete(v.nodes, node)
+}
+
+// Frozen notes that a node stopped running or runs again: while it does not run it
+// cannot say that its lease has ended, and it cannot write either.
+func (v *Invariants) Frozen(node string, on bool) { v.frozen[node] = on }
+
+// Acknowledged notes a SEND_OK at its emission: in true time none may come from
+// an older epoch once a newer one was writable.
+func (v *Invariants) Acknowledged(node, group string, epoch ha.MasterEpoch, at int64) {
+	if g := v.group(group); v.ExclusiveWriters && epoch < g.newest {
+		v.fail(event.Event{At: at}, "lease-overlap", "%s acknowledges in epoch %d of %s, epoch %d was writable before", node, epoch, group, g.newest)
+	}
 }
 
 // See takes one event. Events of the controllers describe the committed record
@@ -139,9 +153,10 @@ func (v *Invariants) writable(e event.Event) {
 		}
 		if epoch == e.Epoch {
 			v.fail(e, "two-writers", "%s and %s are writable in epoch %d of %s", other, e.Node, epoch, e.Group)
-		} else if v.ExclusiveWriters {
+		} else if v.ExclusiveWriters && !v.frozen[other] {
 			v.fail(e, "lease-overlap", "%s (epoch %d) is writable while %s (epoch %d) still is, in %s", e.Node, e.Epoch, other, epoch, e.Group)
 		}
 	}
 	g.writable[e.Node] = e.Epoch
+	g.newest = max(g.newest, e.Epoch)
 }

@@ -63,6 +63,14 @@ type message struct {
 	expired bool
 }
 
+// promise names one acknowledgement: retries of one logical send may be
+// acknowledged more than once, each at its own place, and each is kept.
+type promise struct {
+	key   string
+	group string
+	log   ha.LogOffset
+}
+
 // Ledger is the durability ledger (DESIGN 8): every SEND_OK is checked against
 // the truth when it is emitted, and must be found again at every promotion and
 // at the end unless the faults since then explain exactly this loss.
@@ -70,7 +78,8 @@ type Ledger struct {
 	truth    Truth
 	policy   map[string]Policy
 	messages map[string][]*message // by group, in order of acknowledgement
-	byKey    map[string]*message
+	byPlace  map[promise]*message
+	lostKeys map[string]bool // keys of which an acknowledged copy is lost; true when all such losses are allowed
 	out      []Finding
 	Counts   Counts
 }
@@ -86,7 +95,7 @@ type Counts struct {
 
 // NewLedger returns an empty ledger over the truth.
 func NewLedger(t Truth) *Ledger {
-	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byKey: map[string]*message{}}
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}}
 }
 
 // SetPolicy says what a group promises; before its first acknowledgement.
@@ -95,11 +104,9 @@ func (l *Ledger) SetPolicy(group string, p Policy) { l.policy[group] = p }
 // Findings returns the breaches so far, in the order they were found.
 func (l *Ledger) Findings() []Finding { return l.out }
 
-// LossAllowed reports whether the key is lost and the loss is allowed.
-func (l *Ledger) LossAllowed(key string) bool {
-	m := l.byKey[key]
-	return m != nil && m.lost && m.allowed
-}
+// LossAllowed reports whether an acknowledged copy of the key is lost and every
+// such loss is allowed.
+func (l *Ledger) LossAllowed(key string) bool { return l.lostKeys[key] }
 
 func (l *Ledger) fail(name string, at int64, format string, args ...any) {
 	l.out = append(l.out, finding("ledger", name, at, format, args...))
@@ -115,14 +122,15 @@ func hashOf(b []byte) uint64 {
 func (l *Ledger) Acknowledged(a Ack) {
 	l.Counts.Acknowledged++
 	m := &message{ack: a}
-	if l.byKey[a.Key] != nil {
-		l.fail("acknowledged-twice", a.At, "%s is acknowledged a second time", a.Key)
+	at := promise{a.Key, a.Group, a.Log}
+	if old := l.byPlace[at]; old != nil && !old.lost {
+		l.fail("acknowledged-twice", a.At, "%s is acknowledged a second time at %d", a.Key, a.Log)
 		return
 	}
 	if !l.read(m) {
 		return
 	}
-	l.byKey[a.Key] = m
+	l.byPlace[at] = m
 	l.messages[a.Group] = append(l.messages[a.Group], m)
 	l.gather(m)
 	l.evidence(m)

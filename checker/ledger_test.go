@@ -234,6 +234,23 @@ func TestInvariantsFire(t *testing.T) {
 	}
 }
 
+// TestExclusiveAcknowledgements: a paused writer is no overlap until it
+// acknowledges.
+func TestExclusiveAcknowledgements(t *testing.T) {
+	v := NewInvariants(true)
+	v.See(event.Event{Kind: event.Writable, Node: "a", Group: "g", Epoch: 1})
+	v.Frozen("a", true)
+	v.See(event.Event{Kind: event.Writable, Node: "b", Group: "g", Epoch: 2})
+	if len(v.Findings()) != 0 {
+		t.Fatalf("a frozen writer counts as overlap: %v", v.Findings())
+	}
+	v.Acknowledged("b", "g", 2, 5)
+	v.Acknowledged("a", "g", 1, 6)
+	if f := v.Findings(); len(f) != 1 || f[0].Name != "lease-overlap" {
+		t.Fatalf("got %v", f)
+	}
+}
+
 // TestActivity: a quiet run is vacuous.
 func TestActivity(t *testing.T) {
 	ops := []Op{send(1, "a", 0, 0, 5), unknown(2, "b", 8), send(1, "c", 1, 21, 25)}

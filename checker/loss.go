@@ -86,6 +86,8 @@ func (l *Ledger) verify(m *message, p Promotion, floor ha.LogOffset) {
 	m.allowed = l.explained(m, p)
 	l.Counts.Lost++
 	l.Counts.LostBytes += int64(m.size)
+	before, seen := l.lostKeys[m.ack.Key]
+	l.lostKeys[m.ack.Key] = m.allowed && (before || !seen)
 	if m.allowed {
 		l.Counts.LossAllowed++
 		return

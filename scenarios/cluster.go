@@ -25,6 +25,7 @@ const watchers = 2
 func (r *Run) build() {
 	r.World = sim.New(r.simOptions(), r.Plan)
 	r.Truth = newTruth(&r.Setup)
+	r.Truth.now = r.World.Now
 	r.Judge = newJudge(&r.Setup, r.Truth, r.World.Now)
 	r.Load = NewLoad(&r.Setup, r.World.Now)
 	r.Truth.disk = func(n string) *vfs.Mem { return r.World.Node(n).Disk() }
@@ -53,9 +54,15 @@ func (r *Run) build() {
 			return r.Load.NewWatcher(100 + i)
 		}})
 	}
+	if r.Drill.Begin != nil {
+		r.Drill.Begin(r)
+	}
 }
 
 func (r *Run) add(s sim.NodeSpec) {
+	if r.Drill.Node != nil {
+		r.Drill.Node(r, &s)
+	}
 	r.nodes = append(r.nodes, s.Name)
 	r.World.Add(s)
 }
@@ -159,7 +166,11 @@ func (r *Run) bootBroker(g, b int) func(l sim.Life) (node.Machine, sim.Doer, err
 		if err != nil {
 			return nil, nil, err
 		}
-		m, err := broker.New(r.Setup.BrokerOptions(g, l.Node), rec)
+		o := r.Setup.BrokerOptions(g, l.Node)
+		if r.Drill.Broker != nil {
+			r.Drill.Broker(r, l, &o)
+		}
+		m, err := broker.New(o, rec)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -170,6 +181,9 @@ func (r *Run) bootBroker(g, b int) func(l sim.Life) (node.Machine, sim.Doer, err
 func (r *Run) bootController(i int) func(l sim.Life) (node.Machine, sim.Doer, error) {
 	return func(l sim.Life) (node.Machine, sim.Doer, error) {
 		o := r.Setup.controllerOptions(i)
+		if r.Drill.Controller != nil {
+			r.Drill.Controller(r, l, &o)
+		}
 		store, rec, err := raftstore.Open(raftstore.StoreFile, l.Disk, "controller", raftstore.Options{
 			Node: o.SelfID, NewStore: drawStoreID(l.Rand), SegmentBytes: 64 << 10})
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 
 	"lockstep/checker"
 	"lockstep/internal/prng"
+	"lockstep/node/broker"
+	"lockstep/node/controller"
 	"lockstep/sim"
 )
 
@@ -30,6 +32,14 @@ type Drill struct {
 	// Beyond marks runs outside the fault budget: losses must be exactly those the
 	// ledger allows, and there may be some.
 	Beyond bool
+	// Begin prepares a run whose world is built and not yet started: what actions of
+	// the plan do, more nodes, observers.
+	Begin func(r *Run)
+	// Broker and Controller adjust the configuration of one life of a node, Node how a
+	// node is added to the world.
+	Broker     func(r *Run, l sim.Life, o *broker.Options)
+	Controller func(r *Run, l sim.Life, o *controller.Options)
+	Node       func(r *Run, n *sim.NodeSpec)
 	// World adjusts the simulated world itself: latencies, clocks.
 	World func(s *Setup, o *sim.Options)
 	// Expect names the finding that the run must make: a drill that leaves the

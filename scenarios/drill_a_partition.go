@@ -185,7 +185,13 @@ var faultDomain = &Drill{
 			}
 			return ""
 		}},
-	}, controlPlanePartition.Assertions[2:]...),
+		{"loss is the oracle's", "what fewer copies than all lose is exactly what the ledger allows", func(r *Run) string {
+			if c := r.Judge.Ledger.Counts; c.Lost != c.LossAllowed {
+				return fmt.Sprintf("%d lost, %d allowed", c.Lost, c.LossAllowed)
+			}
+			return ""
+		}},
+	}, controlPlanePartition.Assertions[2:5]...),
 }
 
 // otherGroup strikes one group while another serves.

@@ -38,8 +38,10 @@ type Judge struct {
 
 	serving  map[string]ha.MasterEpoch // node → epoch it serves
 	setEpoch map[string]ha.SetEpoch
-	sends    map[requestID]string // request → key
-	alters   map[requestID]alterSeen
+	// electable is who could have been elected, at each election.
+	electable map[electionID]ha.IDs
+	sends     map[requestID]string // request → key
+	alters    map[requestID]alterSeen
 }
 
 // AckSeen is one SEND_OK at its emission.
@@ -48,6 +50,11 @@ type AckSeen struct {
 	Group string
 	Epoch ha.MasterEpoch
 	Node  string
+}
+
+type electionID struct {
+	group string
+	epoch ha.MasterEpoch
 }
 
 type requestID struct {
@@ -69,7 +76,7 @@ func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
 	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
 		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
 		serving: map[string]ha.MasterEpoch{}, setEpoch: map[string]ha.SetEpoch{}, sends: map[requestID]string{},
-		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}}
+		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, electable: map[electionID]ha.IDs{}}
 	for g := range s.Groups {
 		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class})
 	}
@@ -104,6 +111,9 @@ func (j *Judge) OnEvent(e event.Event) {
 	case event.Mark:
 		j.Marks[e.Text]++
 	case event.Elected, event.SetAltered:
+		if e.Kind == event.Elected {
+			j.electable[electionID{e.Group, e.Epoch}] = j.truth.Electable(e.Group)
+		}
 		j.committed(e)
 	}
 	if len(j.Events) < maxEventsKept && e.Kind != event.LeaseInstalled && e.Kind != event.LeaseGranted {
@@ -142,7 +152,7 @@ func (j *Judge) promoted(e event.Event) {
 	rec := j.truth.refresh(e.Group)
 	id := j.truth.ID(e.Node)
 	j.Ledger.Promoted(checker.Promotion{Group: e.Group, Master: id, Epoch: e.Epoch, Unclean: rec.Unclean,
-		Electable: j.truth.Electable(e.Group).With(id), At: e.At})
+		Electable: j.electable[electionID{e.Group, e.Epoch}].With(id), At: e.At})
 }
 
 // OnDeliver notes which request carries which message.
@@ -196,6 +206,7 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	group := groupOf(from)
 	epoch := j.serving[from]
 	j.AcksBy[group+"/"+strconv.Itoa(int(epoch))]++
+	j.Invariants.Acknowledged(from, group, epoch, j.now())
 	j.AckLog = append(j.AckLog, AckSeen{At: j.now(), Group: group, Epoch: epoch, Node: from})
 	log := ha.LogOffset(-1)
 	if m, err := wire.ParseOffsetMessageID(resp.MsgID); err == nil {
@@ -221,6 +232,12 @@ func (j *Judge) OnFault(f *sim.Fault, ended bool) {
 		j.LastHeal = at
 	}
 	j.Timeline = append(j.Timeline, TimelineEntry{At: seconds(at), What: what})
+	j.truth.fault(f, ended, at)
+	if f.Kind == sim.Pause || f.Kind == sim.Suspend {
+		for _, n := range f.Nodes {
+			j.Invariants.Frozen(n, !ended)
+		}
+	}
 	if ended {
 		return
 	}
@@ -261,6 +278,7 @@ func (j *Judge) damage(f *sim.Fault, n string) {
 // OnLife keeps track of who runs.
 func (j *Judge) OnLife(l sim.LifeChange) {
 	j.Lives = append(j.Lives, l)
+	j.truth.life(l, j.now())
 	if l.Phase == sim.Down {
 		j.Invariants.NodeDown(l.Node)
 		delete(j.serving, l.Node)

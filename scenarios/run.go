@@ -39,6 +39,7 @@ type Run struct {
 	Healed   int64 // when the healed phase began
 	Back     int64 // when every group acknowledged again after it; 0 never
 	wall     time.Duration
+	hooks    *hooks   // what drills wait for; nil until one does
 	nodes    []string // every node, in the order they were added
 	healed   []string // the core of the healed phase
 }

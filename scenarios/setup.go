@@ -72,7 +72,7 @@ func Draw(rnd *prng.Source) Setup {
 	s.ScanInterval = pick(rnd, time.Second, 2*time.Second, 5*time.Second)
 	s.NotCatchup = pick(rnd, 3*time.Second, 8*time.Second, 15*time.Second)
 	s.CheckSet = pick(rnd, time.Second, 5*time.Second)
-	s.LeaseDuration = pick(rnd, 5*time.Second, 10*time.Second)
+	s.LeaseDuration = pick(rnd, 7*time.Second, 10*time.Second)
 	s.SlaveTimeout = pick(rnd, time.Second, 3*time.Second)
 	s.SegmentBytes = pick(rnd, int64(64<<10), int64(256<<10), int64(1<<20))
 	s.BatchBytes = pick(rnd, 4<<10, 32<<10, 256<<10)

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockstep/checker"
 	"lockstep/internal/ha"
 	"lockstep/node/controller"
+	"lockstep/sim"
 	"lockstep/storage/vfs"
 )
 
@@ -20,6 +22,10 @@ type Truth struct {
 	up     func(node string) bool
 	record func(group string) (controller.Record, bool) // of the controller that applied most
 
+	now      func() int64
+	unwell   map[*sim.Fault]bool // faults under way that keep nodes from the controllers
+	wellFrom map[string]int64    // node → since when none has touched it and it runs
+
 	ids  map[string]ha.BrokerID // node → id, read from the node's own disk
 	sets map[string]map[ha.MasterEpoch]ha.IDs
 	last map[string]controller.Record
@@ -28,7 +34,8 @@ type Truth struct {
 var _ checker.Truth = (*Truth)(nil)
 
 func newTruth(s *Setup) *Truth {
-	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{}}
+	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{},
+		unwell: map[*sim.Fault]bool{}, wellFrom: map[string]int64{}}
 }
 
 // groupIndex is the index of a group by its name.
@@ -39,11 +46,11 @@ func (t *Truth) ID(node string) ha.BrokerID {
 	if id := t.ids[node]; id != 0 {
 		return id
 	}
-	raw, ok := t.disk(node).CachedAt("brokerIdentity", 0, 256)
-	if !ok {
+	raw, err := vfs.ReadFile(t.disk(node), "brokerIdentity")
+	if err != nil {
 		return 0
 	}
-	parts := strings.Split(strings.TrimSpace(strings.TrimRight(string(raw), "\x00")), "#")
+	parts := strings.Split(strings.TrimSpace(string(raw)), "#")
 	if len(parts) < 3 {
 		return 0
 	}
@@ -155,16 +162,75 @@ func (t *Truth) Brokers(group string) ha.IDs {
 	return ha.NewIDs(out...)
 }
 
-// Electable are the replicas that are up and that the committed record allows.
+// settled is how long a broker must have run, reachable for the controllers,
+// before they can be blamed for not electing it: start, registration, heartbeat.
+const settled = int64(5 * time.Second)
+
+// Electable are the replicas that the committed record allows and that have been
+// running, unpaused and in reach of a majority of the controllers for a while. It
+// must be asked before the record moves on, at an election.
 func (t *Truth) Electable(group string) ha.IDs {
-	rec := t.refresh(group)
+	rec := t.last[group]
 	var out ha.IDs
 	for i := range rec.Members {
 		m := &rec.Members[i]
 		in := rec.Set.Has(m.ID) || rec.Retained.Has(m.ID)
-		if in && m.Electable && t.up(t.Node(group, m.ID)) {
+		if n := t.Node(group, m.ID); in && m.Electable && t.up(n) && t.reaches(n) {
 			out = append(out, m.ID)
 		}
 	}
 	return ha.NewIDs(out...)
+}
+
+// fault keeps track of who is out of the controllers' reach.
+func (t *Truth) fault(f *sim.Fault, ended bool, at int64) {
+	switch f.Kind {
+	case sim.Cut, sim.Stall, sim.HalfOpen, sim.Refuse, sim.Loss, sim.Delay, sim.Corrupt, sim.Reset, sim.Bandwidth,
+		sim.Pause, sim.Suspend, sim.SlowCPU, sim.DiskStall, sim.DiskSlow, sim.ClockFreeze, sim.ClockDrift:
+	default:
+		return
+	}
+	if ended {
+		delete(t.unwell, f)
+	} else if f.For > 0 {
+		t.unwell[f] = true
+	}
+	for _, n := range touched(f) {
+		t.wellFrom[n] = at
+	}
+}
+
+// touched are all nodes a fault names.
+func touched(f *sim.Fault) []string {
+	out := slices.Clone(f.Nodes)
+	for _, s := range f.Sides {
+		out = append(out, s...)
+	}
+	return out
+}
+
+func (t *Truth) life(l sim.LifeChange, at int64) {
+	if l.Phase == sim.Up {
+		t.wellFrom[l.Node] = at
+	}
+}
+
+// reaches reports whether the node has been well for a while and no fault keeps
+// it, or a majority of the controllers, apart.
+func (t *Truth) reaches(node string) bool {
+	if t.now()-t.wellFrom[node] < settled {
+		return false
+	}
+	well := 0
+	for i := range t.setup.Controllers {
+		if c := ControllerNode(i); t.up(c) && t.now()-t.wellFrom[c] >= settled {
+			well++
+		}
+	}
+	for f := range t.unwell {
+		if slices.Contains(touched(f), node) {
+			return false
+		}
+	}
+	return well > t.setup.Controllers/2
 }

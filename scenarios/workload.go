@@ -29,6 +29,7 @@ type Load struct {
 	Interval time.Duration // between two sends of one producer
 	Body     int
 	Stopped  bool // producers send no more
+	Idle     bool // producers let the sends that fall due pass
 	Ops      []checker.Op
 	Codes    map[string]int
 	Sent     int
@@ -115,7 +116,7 @@ func (p *producer) Turn(now node.Now, m node.Machine) bool {
 		p.take(&o)
 	}
 	if !p.made && p.asked == 0 {
-		if t, err := c.CreateTopic(now, client.Topic{Name: Topic, ReadQueues: int32(p.l.Queues), WriteQueues: int32(p.l.Queues)}); err == nil {
+		if t, err := c.CreateTopic(now, client.Topic{Name: Topic, ReadQueues: int32(p.l.Queues), WriteQueues: int32(p.l.Queues), Groups: p.l.Groups}); err == nil {
 			p.asked, work = t, true
 		}
 	}
