@@ -1,6 +1,8 @@
 package netsim
 
 import (
+	"strconv"
+
 	"lockstep/internal/decide"
 	"lockstep/node"
 	"lockstep/node/wire"
@@ -61,9 +63,16 @@ func (n *Net) accept(now int64, id uint32) {
 	e.sessions[e.accepted] = id
 	e.live = append(e.live, id)
 	n.world.Deliver(Fact{Kind: SessionUp, Node: s.node[1], Session: s.session[1],
-		Peer:   node.Peer{Link: e.listeners[i].Link, Addr: n.nodes[s.node[0]].host + ":0", Local: s.addr},
+		Peer:   node.Peer{Link: e.listeners[i].Link, Addr: n.source(s), Local: s.addr},
 		stream: id, serial: s.serial, side: 1})
 	n.push(now, id, 1, packet{kind: pkSynAck, size: headerBytes})
+}
+
+// source is the address that the acceptor sees: the dialling host and a port of
+// this stream alone, as far as ports reach.
+func (n *Net) source(s *stream) string {
+	port := 32768 + (uint32(s.node[1])*4096+s.ordinal)%28000
+	return n.nodes[s.node[0]].host + ":" + strconv.Itoa(int(port))
 }
 
 // data gives a frame to its receiver, or answers with a reset when that end is
@@ -115,13 +124,16 @@ func (n *Net) deliver(s *stream, side int, id uint32, f *wire.Frame, size int64)
 		stream: id, serial: s.serial, side: uint8(r)})
 }
 
+// BadFrame begins the reason of a SessionDown whose bytes made no frame.
+const BadFrame = "bad frame: "
+
 // undecodable closes a session whose bytes make no frame, as every host does.
 func (n *Net) undecodable(now int64, id uint32, r int, reason string) {
 	s := &n.streams[id]
 	n.stats.Undecodable++
 	n.drop(&s.pipe[1-r])
 	n.drop(&s.pipe[r])
-	n.end(id, r, "bad frame: "+reason)
+	n.end(id, r, BadFrame+reason)
 	n.push(now, id, r, packet{kind: pkRst, size: headerBytes})
 }
 

@@ -141,7 +141,7 @@ func (w *World) stall(n *host, on bool) {
 		return
 	}
 	for _, id := range n.frozen {
-		s := &w.slots[id]
+		s := w.slots[id]
 		kind := evDone
 		if !s.landed && s.landAt < s.doneAt {
 			kind = evLand

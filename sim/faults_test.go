@@ -213,6 +213,7 @@ func TestNetworkShapes(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.fault, " ", "_"), func(t *testing.T) {
 			o := DefaultOptions()
 			o.Net.KeepAlive, o.Net.StreamTimeout = 10*sec, 6*sec
+			o.DiskSync.Lo, o.DiskSync.Hi = 5*ms, 8*ms
 			p := plan(t, c.fault)
 			p.Benign, p.Seed = false, 1
 			w := New(o, p)

@@ -129,6 +129,12 @@ func (v Node) Store() Doer { return v.n.doer }
 // Disk is the node's disk, for truth about bytes.
 func (v Node) Disk() *vfs.Mem { return v.n.disk }
 
+// Peer is the far end of an open session of the running machine.
+func (v Node) Peer(s node.SessionID) (p node.Peer, ok bool) {
+	p, ok = v.n.peers[s]
+	return p, ok
+}
+
 // App is what drives the running machine, nil when none.
 func (v Node) App() App { return v.n.app }
 

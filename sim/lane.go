@@ -38,8 +38,8 @@ var (
 // issue starts or queues one operation of a machine.
 func (w *World) issue(n *host, op *storage.Op) {
 	id := w.newSlot()
-	s := &w.slots[id]
-	*s = slot{node: uint16(n.index), used: true}
+	s := w.slots[id]
+	s.node, s.used = uint16(n.index), true
 	s.res.Op = *op
 	h := hashOp(op)
 	w.step(n, SubDisk, StepIssue, h, uint64(op.Kind))
@@ -65,19 +65,19 @@ func (w *World) newSlot() uint32 {
 		w.freeSlots = w.freeSlots[:k-1]
 		return id
 	}
-	w.slots = append(w.slots, slot{})
+	w.slots = append(w.slots, &slot{})
 	return uint32(len(w.slots) - 1)
 }
 
-// freeSlot forgets an operation.
+// freeSlot forgets an operation and what it referred to.
 func (w *World) freeSlot(id uint32) {
-	w.slots[id] = slot{}
+	*w.slots[id] = slot{}
 	w.freeSlots = append(w.freeSlots, id)
 }
 
 // startOp draws when the operation takes effect and when it is done.
 func (w *World) startOp(n *host, id uint32) {
-	s := &w.slots[id]
+	s := w.slots[id]
 	op := &s.res.Op
 	n.lanes[op.Lane].running++
 	k := n.opKey(op)
@@ -129,7 +129,7 @@ func (w *World) latency(n *host, op *storage.Op, k decide.Key) int64 {
 
 // onLand lets an operation take effect before it is done.
 func (w *World) onLand(n *host, id uint32) {
-	s := &w.slots[id]
+	s := w.slots[id]
 	if s.dead {
 		w.freeSlot(id)
 		return
@@ -138,8 +138,7 @@ func (w *World) onLand(n *host, id uint32) {
 		n.frozen = append(n.frozen, id)
 		return
 	}
-	w.land(n, id)
-	if s = &w.slots[id]; s.dead {
+	if w.land(n, id); s.dead {
 		w.freeSlot(id)
 		return
 	}
@@ -148,7 +147,7 @@ func (w *World) onLand(n *host, id uint32) {
 
 // onDone gives the result to the machine and starts the lane's next operation.
 func (w *World) onDone(n *host, id uint32) {
-	s := &w.slots[id]
+	s := w.slots[id]
 	if s.dead {
 		w.freeSlot(id)
 		return
@@ -158,13 +157,8 @@ func (w *World) onDone(n *host, id uint32) {
 		return
 	}
 	if !s.landed {
-		w.land(n, id)
-		if s = &w.slots[id]; s.dead {
+		if w.land(n, id); s.dead {
 			w.freeSlot(id)
-			return
-		}
-		if s.doneAt > w.now { // the disk asked for more time
-			w.heap.push(s.doneAt, evDone, s.node, id)
 			return
 		}
 	}
@@ -184,42 +178,43 @@ func (w *World) onDone(n *host, id uint32) {
 
 // land executes the operation on the node's disk.
 func (w *World) land(n *host, id uint32) {
-	s := &w.slots[id]
-	op := s.res.Op
-	if w.opts.Poison && hashOp(&op) != s.sum {
-		w.find(n, "in-flight-data-changed", "data of operation "+opName(&op)+" changed before its result")
+	s := w.slots[id]
+	op := &s.res.Op
+	if w.opts.Poison && hashOp(op) != s.sum {
+		w.find(n, "in-flight-data-changed", "data of operation "+opName(op)+" changed before its result")
 	}
-	res, ok := w.execute(n, op)
-	s = &w.slots[id]
+	ok := w.execute(n, s)
 	s.landed = true
-	if n.disk.Stopped() {
+	if n.armed != nil && n.disk.Stopped() {
 		w.crashInside(n)
 		return
 	}
 	if !ok {
 		return
 	}
-	s.res = res
-	s.res.Op = op
-	s.doneAt += int64(n.disk.TakeDelay())
 	w.step(n, SubDisk, StepLand, hashResult(&s.res), uint64(op.Kind))
 	for _, o := range w.observers {
 		o.OnDisk(n.spec.Name, &s.res)
 	}
 }
 
-// execute runs the operation in the store; a panic there is a finding.
-func (w *World) execute(n *host, op storage.Op) (res storage.Result, ok bool) {
+// execute runs the slot's operation in the store and keeps its result; a panic
+// there is a finding.
+func (w *World) execute(n *host, s *slot) (ok bool) {
 	defer w.contain(n)
-	if w.opts.Poison && (len(op.Data) > 0 || len(op.Blob) > 0) {
-		scratch := op
-		scratch.Data, scratch.Blob = cloneAll(op.Data), append([]byte(nil), op.Blob...)
-		res = n.doer.Do(scratch)
-		scribble(scratch.Data)
-		scribble([][]byte{scratch.Blob})
-		return res, true
+	op := &s.res.Op
+	if !w.opts.Poison || len(op.Data) == 0 && len(op.Blob) == 0 {
+		s.res = n.doer.Do(*op)
+		return true
 	}
-	return n.doer.Do(op), true
+	own := *op
+	scratch := own
+	scratch.Data, scratch.Blob = cloneAll(op.Data), append([]byte(nil), op.Blob...)
+	s.res = n.doer.Do(scratch)
+	s.res.Op = own
+	scribble(scratch.Data)
+	scribble([][]byte{scratch.Blob})
+	return true
 }
 
 // cloneAll copies every buffer.
@@ -248,14 +243,13 @@ func scribble(data [][]byte) {
 // as by a process that dies in the middle of them.
 func (w *World) killLanes(n *host) {
 	for id := range w.slots {
-		s := &w.slots[id]
+		s := w.slots[id]
 		if !s.used || s.dead || int(s.node) != n.index {
 			continue
 		}
-		if s.start && !s.landed && n.stalled == 0 && !n.disk.Stopped() {
+		if s.start && !s.landed && n.stalled == 0 && !n.panicked && !n.disk.Stopped() {
 			w.landPart(n, uint32(id))
 		}
-		s = &w.slots[id]
 		s.dead = true
 		if !s.start {
 			w.freeSlot(uint32(id))
@@ -277,12 +271,13 @@ var siteSteps = decide.NewSite("crash.steps", "", 0, 6)
 // landPart executes the first few file operations of an operation whose
 // process dies.
 func (w *World) landPart(n *host, id uint32) {
-	op := w.slots[id].res.Op
+	s := w.slots[id]
+	op := &s.res.Op
 	steps := w.decider.Decide(siteSteps, n.key(int32(op.Kind), int64(op.ID)), decide.Dist{Lo: 0, Hi: 6})
 	if steps == 0 {
 		return
 	}
 	n.disk.StopAfter(n.disk.OpCount() + uint64(steps))
-	w.execute(n, op)
+	w.execute(n, s)
 	n.disk.StopAfter(1<<64 - 1)
 }

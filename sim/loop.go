@@ -3,8 +3,10 @@ package sim
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"lockstep/internal/decide"
+	"lockstep/internal/event"
 	"lockstep/internal/invariant"
 	"lockstep/internal/prng"
 	"lockstep/netsim"
@@ -184,11 +186,10 @@ func (w *World) turn(n *host, now node.Now, inputs int) (ok bool) {
 func (w *World) give(n *host, now node.Now, in input) {
 	switch in.kind {
 	case inputDisk:
-		s := &w.slots[in.slot]
-		r := s.res
+		s := w.slots[in.slot]
+		w.step(n, SubDisk, StepDone, s.res.Op.ID, uint64(s.res.Op.Kind))
+		n.machine.DiskDone(now, s.res)
 		w.freeSlot(in.slot)
-		w.step(n, SubDisk, StepDone, r.Op.ID, uint64(r.Op.Kind))
-		n.machine.DiskDone(now, r)
 	case inputStop:
 		n.machine.Stop(now)
 	default:
@@ -206,6 +207,9 @@ func (w *World) giveFact(n *host, now node.Now, f *netsim.Fact) {
 	case netsim.SessionDown:
 		w.step(n, SubNet, StepTake, prng.HashString(f.Reason), uint64(f.Session))
 		delete(n.peers, f.Session)
+		if strings.HasPrefix(f.Reason, netsim.BadFrame) {
+			w.emit(n, &event.Event{Kind: event.FrameRejected, Text: f.Reason})
+		}
 		n.machine.SessionDown(now, f.Session, f.Reason)
 	case netsim.Receive:
 		w.step(n, SubNet, StepTake, uint64(netsim.KindOf(f.Frame)), uint64(f.Session))
@@ -253,6 +257,7 @@ func (w *World) contain(n *host) {
 	if v, ok := r.(invariant.Violation); ok {
 		kind, text = "invariant", string(v)
 	}
+	n.panicked = true
 	w.find(n, kind, text)
 	w.findings[len(w.findings)-1].Stack = string(debug.Stack())
 	w.kill(n, -1, kind+": "+text)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"lockstep/internal/decide"
+	"lockstep/internal/event"
 	"lockstep/internal/prng"
 	"lockstep/node"
 )
@@ -17,13 +18,7 @@ func (w *World) perform(n *host) {
 	fx := &n.fx
 	limit := -1
 	for i := range fx.Events {
-		e := &fx.Events[i]
-		e.Node, e.At = n.spec.Name, w.now
-		w.step(n, SubLoop, StepEvent, hashEvent(e), uint64(e.Kind))
-		for _, o := range w.observers {
-			o.OnEvent(*e)
-		}
-		if w.trigger(n, e) {
+		if w.emit(n, &fx.Events[i]) {
 			limit = effectCount(fx) - len(fx.Events)
 		}
 	}
@@ -35,6 +30,17 @@ func (w *World) perform(n *host) {
 		poisonEffects(fx)
 	}
 	w.fireDue()
+}
+
+// emit shows an event to the judges and to the faults that wait for it; it
+// reports whether one of those kills the node at once.
+func (w *World) emit(n *host, e *event.Event) (kills bool) {
+	e.Node, e.At = n.spec.Name, w.now
+	w.step(n, SubLoop, StepEvent, hashEvent(e), uint64(e.Kind))
+	for _, o := range w.observers {
+		o.OnEvent(*e)
+	}
+	return w.trigger(n, e)
 }
 
 // order performs sends, disk work, dials, closes and exit in that order, at

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"math/big"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -94,9 +96,27 @@ func TestSameSeedSameHash(t *testing.T) {
 	}
 }
 
-// TestGoldenHash holds one hash still, so that another process, another
-// toolchain and another machine are seen to give the same run.
-func TestGoldenHash(t *testing.T) {
+// TestSameHashInAnotherProcess runs this test binary again, with one processor.
+func TestSameHashInAnotherProcess(t *testing.T) {
+	w := runToy(t, rough(), trouble(42), 20*sec)
+	line := fmt.Sprintf("world hash %016x after %d events", w.Hash(), w.Stats().Events)
+	if os.Getenv("LOCKSTEP_SIM_CHILD") != "" {
+		fmt.Println(line)
+		return
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^TestSameHashInAnotherProcess$", "-test.v")
+	cmd.Env = append(os.Environ(), "LOCKSTEP_SIM_CHILD=1", "GOMAXPROCS=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), line) {
+		t.Fatalf("want %q: %v\n%s", line, err, out)
+	}
+}
+
+func TestSubHashesAgree(t *testing.T) {
 	w := runToy(t, rough(), trouble(42), 20*sec)
 	s := w.Stats()
 	w2 := runToy(t, rough(), trouble(42), 20*sec)
@@ -253,7 +273,9 @@ func TestEventTriggerKillsMidBatch(t *testing.T) {
 	for seed := range uint64(20) {
 		p := &Plan{Seed: seed, Faults: []*Fault{{Kind: CrashExit, Nodes: []string{"s1"}, For: sec,
 			When: Trigger{Kind: event.Mark, Text: "ten", Node: "s1", K: 3}}}}
-		w := toyWorld(New, DefaultOptions(), p)
+		o := DefaultOptions()
+		o.DiskSync = decide.Dist{Lo: 4 * ms, Hi: 6 * ms}
+		w := toyWorld(New, o, p)
 		r := NewRecorder(w)
 		r.Frames = true
 		w.Run(3 * sec)
