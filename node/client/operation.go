@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"strings"
 
 	"lockstep/internal/event"
 	"lockstep/internal/invariant"
@@ -77,8 +78,7 @@ func (c *Client) begin(op *operation, budget, perTry node.Time) Ticket {
 		op.state = opGated
 		c.gate = append(c.gate, op)
 	}
-	c.wakeOp(op, op.deadline)
-	c.touch(op)
+	c.touch(op) // its first look sets when the next is due
 	return op.out.Ticket
 }
 
@@ -219,8 +219,14 @@ func (op *operation) outstanding() bool {
 func (c *Client) endTry(op *operation, end TryEnd, code int32, remark string) {
 	t := op.current()
 	t.End, t.Code, t.Remark, t.Ended = end, code, remark, c.now.Mono
-	op.avoid, op.state, op.conn = t.Broker, opIdle, nil
+	op.leave(t)
 	c.wantRoute(op)
+}
+
+// leave puts the operation back to choosing a target, preferably another one;
+// reads go back to the master.
+func (op *operation) leave(t *Try) {
+	op.avoid, op.state, op.conn, op.from = t.Broker, opIdle, nil, masterRole
 }
 
 func (c *Client) tryNeverSent(op *operation, why string) { c.endTry(op, TryNeverSent, NoCode, why) }
@@ -260,7 +266,8 @@ func (c *Client) answered(op *operation, n int, f *wire.Frame) {
 	op.opaques[n] = 0
 	t := &op.out.Tries[n]
 	v := c.judge(op, t, f)
-	t.End, t.Code, t.Remark, t.Ended = v.end, f.Head.Code, f.Head.Remark, c.now.Mono
+	// A frame's texts are parts of a larger read buffer, and outcomes may be kept.
+	t.End, t.Code, t.Remark, t.Ended = v.end, f.Head.Code, strings.Clone(f.Head.Remark), c.now.Mono
 	switch {
 	case v.end == TryDone || v.end == TryUnproven:
 		c.health.ok(t.Addr)
@@ -274,7 +281,7 @@ func (c *Client) answered(op *operation, n int, f *wire.Frame) {
 		return
 	}
 	if !late {
-		op.avoid, op.state, op.conn = t.Broker, opIdle, nil
+		op.leave(t)
 	}
 	c.wantRoute(op)
 	c.touch(op)

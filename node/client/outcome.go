@@ -101,12 +101,9 @@ type Outcome struct {
 	Offset, Next, Min, Max int64
 	// MsgID is the broker's offset message id; Log the commit log offset in it, -1
 	// when there is none.
-	MsgID string
-	Log   ha.LogOffset
-	// Durability is the evidence class that a Lockstep broker gives with code 0
-	// ("local", "replicated-received", "replicated"); "" when it gave none.
-	Durability string
-	Messages   []Received
+	MsgID    string
+	Log      ha.LogOffset
+	Messages []Received
 
 	Tries             []Try
 	Started, Finished node.Time

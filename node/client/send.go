@@ -202,7 +202,7 @@ func (op *operation) takeStored(t *Try, f *wire.Frame) {
 		return
 	}
 	t.Queue = h.QueueID
-	op.out.Offset, op.out.MsgID, op.out.Log = h.QueueOffset, h.MsgID, logOf(h.MsgID)
+	op.out.Offset, op.out.MsgID, op.out.Log = h.QueueOffset, strings.Clone(h.MsgID), logOf(h.MsgID)
 }
 
 // logOf is the commit log offset in an offset message id, -1 without one.

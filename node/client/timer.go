@@ -59,8 +59,17 @@ func (h *wakeHeap) pop() wake {
 }
 
 // trim drops entries at the top that count no more, so that the deadline is one
-// at which something happens.
+// at which something happens, and all such once they are by far the larger part.
 func (h *wakeHeap) trim(c *Client) {
+	if len(*h) > 64+4*len(c.ops) {
+		old := *h
+		*h = old[:0]
+		for _, w := range old { // push writes at or before the place being read
+			if op := c.ops[w.ticket]; op != nil && op.wakeAt == w.at {
+				h.push(w)
+			}
+		}
+	}
 	for len(*h) > 0 {
 		op := c.ops[(*h)[0].ticket]
 		if op != nil && op.wakeAt == (*h)[0].at {
