@@ -76,6 +76,8 @@ type host struct {
 	panicked        bool   // the life ended by a panic: its code is not run again
 	damage          damage
 
+	watched []sent // frames to look at again
+
 	lanes  [storage.NumLanes]lane
 	ops    int64    // operations of this life without a better key
 	frozen []uint32 // operation slots whose events came while the disk stalled

@@ -145,6 +145,8 @@ func (w *World) endLife(n *host) {
 	n.machine, n.prepare, n.doer, n.app, n.peers = nil, nil, nil, nil, nil
 	clear(n.inbox)
 	n.inbox, n.head = n.inbox[:0], 0
+	clear(n.watched)
+	n.watched = n.watched[:0]
 	n.fx.Reset()
 }
 

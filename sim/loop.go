@@ -126,6 +126,9 @@ func (w *World) batch(n *host) {
 	w.stats.Batches++
 	n.fx.Reset()
 	w.current = n
+	if len(n.watched) > 0 {
+		w.checkWatched(n)
+	}
 	if !w.turn(n, now, inputs) {
 		return
 	}

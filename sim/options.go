@@ -37,7 +37,8 @@ type Options struct {
 	// SettleTwice calls Settle again after each batch and wants no new effect.
 	SettleTwice bool
 	// Poison hands buffers whose contract ends early to stores and scribbles on
-	// them afterwards, and checks that data in flight is not changed.
+	// them afterwards, spoils recycled effects, and checks that neither the data of
+	// operations nor sent frames change while a host may still read them.
 	Poison bool
 	// CheckEvery calls CheckInvariants after every n-th batch of a node; 1 is
 	// every batch, 0 never.

@@ -85,10 +85,14 @@ func (w *World) order(n *host, limit int) {
 
 // send shows a frame to the judges and gives it to the network.
 func (w *World) send(n *host, at int64, s *node.Send) {
-	w.step(n, SubNet, StepSend, HashFrame(&s.Frame), uint64(s.To))
+	sum := HashFrame(&s.Frame)
+	w.step(n, SubNet, StepSend, sum, uint64(s.To))
 	if !w.net.Has(n.index, s.To) {
 		w.stats.Dropped++
 		return
+	}
+	if w.opts.Poison {
+		w.watchFrame(n, &s.Frame, sum)
 	}
 	w.stats.Frames++
 	for _, o := range w.observers {

@@ -82,7 +82,7 @@ type echo struct {
 	marks                int
 	announced            bool
 	break_               string // how it misbehaves
-	spoil                []byte
+	spoil, lastBody      []byte
 }
 
 type waiter struct {
@@ -148,6 +148,9 @@ func (e *echo) Settle(now node.Now, fx *node.Effects) {
 		e.announced = true
 		fx.Emit(event.Event{Kind: event.Started, Off: ha.LogOffset(e.end)})
 	}
+	if e.break_ == "reuse" && e.lastBody != nil {
+		e.lastBody[50]++ // as if its memory were recycled
+	}
 	if e.break_ == "spoil" && e.inflight {
 		e.spoil[len(e.spoil)-1]++
 	}
@@ -175,6 +178,9 @@ func (e *echo) Settle(now node.Now, fx *node.Effects) {
 		if e.served%10 == 0 {
 			fx.Emit(event.Event{Kind: event.Mark, Text: "ten", Off: ha.LogOffset(w.off)})
 		}
+	}
+	if done > 0 {
+		e.lastBody = e.waiters[done-1].f.Body
 	}
 	e.waiters = e.waiters[:copy(e.waiters, e.waiters[done:])]
 	if e.break_ == "twice" {

@@ -389,11 +389,11 @@ func TestCrashDuringBoot(t *testing.T) {
 func TestPanicsAreFindings(t *testing.T) {
 	for _, c := range []struct{ how, kind, text string }{
 		{"panic", "invariant", "served"}, {"twice", "settle-twice", "again"}, {"spin", "spin", "deadline"},
-		{"spoil", "in-flight-data-changed", "append"},
+		{"spoil", "in-flight-data-changed", "append"}, {"reuse", "in-flight-data-changed", "sent frame"},
 	} {
 		t.Run(c.how, func(t *testing.T) {
 			o := DefaultOptions()
-			o.SettleTwice, o.Poison = true, true
+			o.SettleTwice, o.Poison = c.how != "reuse", true
 			w := toyWorld(New, o, &Plan{Seed: 1})
 			defer w.Close()
 			w.Run(sec)
