@@ -66,14 +66,22 @@ func frameBytes(f *wire.Frame) int64 {
 // arena gives out memory for copies in large pieces. Nothing is reused: a
 // piece lives as long as any copy in it.
 type arena struct {
-	bytes  []byte
-	frames []wire.Frame
+	bytes    []byte
+	frames   []wire.Frame
+	fields   []wire.Field
+	sends    []wire.SendMessageRequest
+	sendOKs  []wire.SendMessageResponse
+	pulls    []wire.PullRequest
+	pullOKs  []wire.PullResponse
+	replicas []wire.Replica
 }
 
 // Sizes of the arena's pieces.
 const (
 	arenaBytes  = 64 << 10
 	arenaFrames = 128
+	arenaFields = 512
+	arenaHeads  = 64
 )
 
 // copyBytes copies b.
@@ -104,12 +112,51 @@ func (a *arena) newFrame() *wire.Frame {
 }
 
 // copyFrame copies f with everything it refers to, as a codec would: what the
-// sender does afterwards cannot be seen by the receiver.
+// sender does afterwards cannot be seen by the receiver. It is wire.Frame.Clone
+// with cheaper memory; a test holds the two together.
 func (a *arena) copyFrame(f *wire.Frame) *wire.Frame {
 	c := a.newFrame()
 	*c = *f
-	c.Body = nil
-	*c = c.Clone()
+	c.Prepared = nil
 	c.Body = a.copyBytes(f.Body)
+	if len(f.Head.Ext) > 0 {
+		c.Head.Ext = a.copyExt(f.Head.Ext)
+	}
+	switch {
+	case f.Send != nil:
+		c.Send = copyOf(&a.sends, f.Send)
+	case f.SendOK != nil:
+		c.SendOK = copyOf(&a.sendOKs, f.SendOK)
+	case f.Pull != nil:
+		c.Pull = copyOf(&a.pulls, f.Pull)
+	case f.PullOK != nil:
+		c.PullOK = copyOf(&a.pullOKs, f.PullOK)
+	}
+	if f.Replica != nil {
+		c.Replica = copyOf(&a.replicas, f.Replica)
+		c.Replica.Epochs = slices.Clone(f.Replica.Epochs)
+	}
 	return c
+}
+
+// copyOf copies v into the room that is left, or into new room.
+func copyOf[T any](room *[]T, v *T) *T {
+	if len(*room) == 0 {
+		*room = make([]T, arenaHeads)
+	}
+	c := &(*room)[0]
+	*room = (*room)[1:]
+	*c = *v
+	return c
+}
+
+// copyExt copies header fields.
+func (a *arena) copyExt(ext wire.Ext) wire.Ext {
+	if len(a.fields) < len(ext) {
+		a.fields = make([]wire.Field, max(arenaFields, len(ext)))
+	}
+	out := a.fields[:len(ext):len(ext)]
+	a.fields = a.fields[len(ext):]
+	copy(out, ext)
+	return out
 }

@@ -155,25 +155,47 @@ func (n *Net) Dial(now int64, from int, d node.Dial) {
 	n.world.Schedule(s.dialEnd, id<<2|refDial)
 }
 
+// End names one end of an open stream, until the next call that could close it.
+type End struct {
+	stream uint32
+	side   int
+}
+
+// Find returns the end of the node's session if it is open for sending.
+func (n *Net) Find(from int, session node.SessionID) (e End, ok bool) {
+	id, ok := n.nodes[from].sessions[session]
+	if !ok {
+		return End{}, false
+	}
+	side := n.sideOf(id, from, session)
+	return End{id, side}, n.streams[id].side[side] == open
+}
+
 // Send puts a frame on a session. A frame for a session that is not open is
 // dropped and counted; Send reports whether it left.
 func (n *Net) Send(now int64, from int, session node.SessionID, f *wire.Frame) bool {
-	id, ok := n.nodes[from].sessions[session]
-	if !ok || n.streams[id].side[n.sideOf(id, from, session)] != open {
+	e, ok := n.Find(from, session)
+	if !ok {
 		n.stats.Dropped++
 		return false
 	}
+	n.SendOn(now, e, f)
+	return true
+}
+
+// SendOn puts a frame on an open end.
+func (n *Net) SendOn(now int64, e End, f *wire.Frame) {
 	n.stats.Frames++
-	side := n.sideOf(id, from, session)
+	id, side := e.stream, e.side
 	s := &n.streams[id]
 	p := &s.pipe[side]
 	pk := packet{kind: pkData, size: frameBytes(f)}
 	k := n.key(s, side, f)
 	if l := n.link(s.node[side], s.node[1-side]); n.opts.Codec || l.corrupt > 0 {
-		if why := n.encode(&pk, f, n.nodes[from], k, l.corrupt); why != "" {
+		if why := n.encode(&pk, f, n.nodes[s.node[side]], k, l.corrupt); why != "" {
 			n.end(id, side, "frame cannot be encoded: "+why)
 			n.cutPipe(now, id, side)
-			return true
+			return
 		}
 	} else {
 		pk.frame = n.arena.copyFrame(f)
@@ -182,7 +204,6 @@ func (n *Net) Send(now int64, from int, session node.SessionID, f *wire.Frame) b
 	if p.queued > n.opts.SendBuffer {
 		n.breakStream(now, id, "send buffer full")
 	}
-	return true
 }
 
 // sideOf tells which end of the stream the node's session is; a node may dial
@@ -193,12 +214,6 @@ func (n *Net) sideOf(id uint32, from int, session node.SessionID) int {
 		return 0
 	}
 	return 1
-}
-
-// Has reports whether the session is open for sending.
-func (n *Net) Has(from int, session node.SessionID) bool {
-	id, ok := n.nodes[from].sessions[session]
-	return ok && n.streams[id].side[n.sideOf(id, from, session)] == open
 }
 
 // Close ends a session from its own side: what was sent before still arrives,

@@ -87,7 +87,8 @@ func (w *World) order(n *host, limit int) {
 func (w *World) send(n *host, at int64, s *node.Send) {
 	sum := HashFrame(&s.Frame)
 	w.step(n, SubNet, StepSend, sum, uint64(s.To))
-	if !w.net.Has(n.index, s.To) {
+	end, ok := w.net.Find(n.index, s.To)
+	if !ok {
 		w.stats.Dropped++
 		return
 	}
@@ -98,7 +99,7 @@ func (w *World) send(n *host, at int64, s *node.Send) {
 	for _, o := range w.observers {
 		o.OnSend(n.spec.Name, s.To, &s.Frame)
 	}
-	w.net.Send(at, n.index, s.To, &s.Frame)
+	w.net.SendOn(at, end, &s.Frame)
 }
 
 // poisonEffects spoils the recycled slices, so that a machine that keeps one
