@@ -175,3 +175,20 @@ func BenchmarkSend(b *testing.B) {
 		}
 	}
 }
+
+// TestIdleStreamEnds: a broker that closes an idle stream is not held to have
+// failed; the next send dials at once.
+func TestIdleStreamEnds(t *testing.T) {
+	r := one(t)
+	r.send(Message{})
+	r.stored(r.next(), 0, 0)
+	r.outcome()
+	r.down(addrA)
+	r.send(Message{})
+	r.stored(r.next(), 0, 1)
+	o := r.outcome()
+	r.want(o, Done, 0, TryDone)
+	if o.Finished != o.Started {
+		t.Fatalf("took %v", o.Finished.Sub(o.Started))
+	}
+}

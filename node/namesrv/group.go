@@ -39,7 +39,6 @@ type member struct {
 	role     int64 // role id: 0 is the master
 	addr     string
 	haAddr   string
-	id       ha.BrokerID // controller id, 0 when not told
 	claim    claim
 	session  node.SessionID
 	version  wire.DataVersion

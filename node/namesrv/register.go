@@ -226,7 +226,7 @@ func (n *NameServer) apply(g *group, r *registration, s *session) {
 		n.groups.place(m)
 	}
 	newVersion := fresh || m.version != r.body.Topics.DataVersion
-	m.haAddr, m.id, m.claim, m.version = h.HAServerAddr, h.ControllerID, r.claim, r.body.Topics.DataVersion
+	m.haAddr, m.claim, m.version = h.HAServerAddr, r.claim, r.body.Topics.DataVersion
 	g.floor = max(g.floor, r.claim.epoch)
 	n.bind(m, s)
 	m.timeout = n.opt.BrokerExpiry
