@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -92,7 +93,7 @@ func (r *recovery) settleLog(s *Store) error {
 	cutting := t.damage == nil && t.last > t.end
 	if cutting {
 		// The claim first: after the cut nothing would show what is missing.
-		if err := r.saveClaim(); err != nil {
+		if err := errors.Join(r.saveClaim(), r.salvage()); err != nil {
 			return err
 		}
 		c := cutter{fsys: r.fsys, log: r.log, queues: newQueueSet(r.fsys, r.o), lower: s.lowerFloor}
@@ -112,6 +113,35 @@ func (r *recovery) settleLog(s *Store) error {
 	return nil
 }
 
+// nameSalvaged holds what the last doubtful cut removed: a text line with the log
+// offset, then the bytes.
+const nameSalvaged = dirLockstep + "/salvaged"
+
+// maxSalvage bounds it, in bytes.
+const maxSalvage = 64 << 20
+
+// salvage keeps the bytes of a doubtful cut aside: if everything else fails, an
+// operator may still find acknowledged records in them.
+func (r *recovery) salvage() error {
+	t := r.tail
+	if r.foreign || !t.doubtful() {
+		return nil
+	}
+	b := fmt.Appendf(nil, "lockstep salvaged v1 offset=%d reason=%s\n", t.end, t.reason)
+	for off := t.end; off < t.last; {
+		n := min(t.last, off-off%r.log.size+r.log.size) - off
+		b = append(b, make([]byte, n)...)
+		if err := r.reader.fill(b[int64(len(b))-n:], off); err != nil {
+			return err
+		}
+		off += n
+	}
+	if err := vfs.WriteAtomic(r.fsys, nameSalvaged, b); err != nil {
+		return fmt.Errorf("write %s: %w", nameSalvaged, mapDisk(err))
+	}
+	return nil
+}
+
 func (r *recovery) saveClaim() error {
 	if r.broken == "" {
 		return nil
@@ -127,7 +157,11 @@ func (r *recovery) saveClaim() error {
 // units that it had.
 func (r *recovery) settleQueues() error {
 	for _, q := range r.queues.snapshot() {
-		if err := q.settle(r.dispatched, r.log.min, !r.clean); err != nil {
+		var crashed func(int64, unit) bool
+		if !r.clean {
+			crashed = func(off int64, u unit) bool { return r.proves(q, off, u) }
+		}
+		if err := q.settle(r.dispatched, r.log.min, crashed); err != nil {
 			return err
 		}
 		r.queues.dirty = true
@@ -145,6 +179,19 @@ func (r *recovery) settleQueues() error {
 		}
 	}
 	return nil
+}
+
+// proves reports whether a queue unit points to its own record, or to one that
+// has expired and can no longer be asked.
+func (r *recovery) proves(q *queue, off int64, u unit) bool {
+	if !u.message() {
+		return false
+	}
+	if u.log < r.log.min {
+		return u.log > 0
+	}
+	rec, err := r.reader.record(u.log, int(u.size), &logWindow{exact: true})
+	return err == nil && rec.QueueOffset == off && rec.QueueID == q.id && string(rec.Topic) == q.topic
 }
 
 // replay reads the verified log once more: bytes above the floor are written
@@ -211,6 +258,7 @@ func (r *recovery) rewrite(f Found, at int64) error {
 // seal makes the outcome durable and starts the new life. Queues are synced only
 // when the next recovery would otherwise have too much to dispatch again.
 func (r *recovery) seal(s *Store) error {
+	r.queues.filed = r.log.end
 	if err := r.log.sync(); err != nil {
 		return err
 	}

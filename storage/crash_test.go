@@ -14,9 +14,9 @@ import (
 
 var crashStates = flag.Int("crash-states", 8, "states visited at each boundary of the larger crash programs")
 
-// trap is a testing.TB whose failures are panics that catch turns into errors,
+// trap is a tester whose failures are panics that catch turns into errors,
 // so that the same helpers serve tests, crash programs and crash checks.
-type trap struct{ testing.TB }
+type trap struct{ tester }
 
 type trapped struct{ err error }
 
@@ -98,7 +98,7 @@ func (c crashCase) check(t *testing.T, s crashenum.State, h *history) (err error
 	return catch(func() {
 		tb := trap{t}
 		a := openStore(tb, s.FS, testOptions(3))
-		got := records(tb, a.readLog(), a.rec.Min)
+		got := records(tb, a.readLog(), a.rec.Min, a.seg)
 		list, kept := h.written, h.acked
 		if h.old != nil && !isPrefix(got, h.written) {
 			list, kept = h.old, 0 // the cut has not happened
@@ -282,7 +282,7 @@ func (h *history) epochs() (list ha.Epochs) {
 // epochsAgree demands that the recovered list is the one the log tells.
 func epochsAgree(a *appender, h *history) error {
 	var inLog history
-	inLog.written = records(a.t, a.readLog(), a.rec.Min)
+	inLog.written = records(a.t, a.readLog(), a.rec.Min, a.seg)
 	if want := inLog.epochs(); !slices.Equal(a.rec.Epochs, want) {
 		return fmt.Errorf("epochs %v, the log tells %v", a.rec.Epochs, want)
 	}

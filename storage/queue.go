@@ -35,6 +35,7 @@ type queueSet struct {
 	byKey map[queueKey]*queue
 	list  []*queue // in order of appearance
 	dirty bool     // something was written since the last sync
+	filed int64    // log offset behind the last entry offered: all below is in the queues
 
 	touched []*queue // scratch of append, under batch
 }
@@ -93,8 +94,21 @@ func (s *queueSet) append(entries []QueueEntry, limit ha.LogOffset) error {
 	}
 	s.mu.Lock()
 	s.dirty = s.dirty || len(s.touched) > 0
+	for i := len(entries) - 1; i >= 0 && err == nil; i-- {
+		if end := entryEnd(entries[i].Log, entries[i].Size); end <= limit {
+			s.filed = max(s.filed, int64(end))
+			break
+		}
+	}
 	s.mu.Unlock()
 	return err
+}
+
+// filedEnd is the log offset below which every record has its queue entry.
+func (s *queueSet) filedEnd() ha.LogOffset {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return logOff(s.filed)
 }
 
 func (s *queueSet) offerAll(entries []QueueEntry, limit ha.LogOffset) error {
@@ -136,7 +150,7 @@ func (s *queueSet) cut(log ha.LogOffset) error {
 		}
 	}
 	s.mu.Lock()
-	s.dirty = true
+	s.dirty, s.filed = true, min(s.filed, int64(log))
 	s.mu.Unlock()
 	return nil
 }

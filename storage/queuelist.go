@@ -76,9 +76,10 @@ func readQueueList(fsys vfs.FS) (l queueList, found bool, err error) {
 }
 
 // settle finds out where a queue ends: units of records below dispatched are
-// trusted, everything behind them is dropped when clear says that a crash may
-// have left something there.
-func (q *queue) settle(dispatched, logMin int64, clear bool) error {
+// trusted. With crashed, what a crash may have left behind them is dropped, and
+// the last unit has to prove itself: a sector that was being cleared can hold a
+// mixture that looks like one.
+func (q *queue) settle(dispatched, logMin int64, crashed func(off int64, u unit) bool) error {
 	if err := q.wholeFiles(); err != nil {
 		return err
 	}
@@ -90,6 +91,11 @@ func (q *queue) settle(dispatched, logMin int64, clear bool) error {
 	end, err := q.search(first, last, func(u unit) bool { return u.before(dispatched) })
 	if err != nil {
 		return err
+	}
+	if crashed != nil {
+		if end, err = q.walkBack(first, end, crashed); err != nil {
+			return err
+		}
 	}
 	lo, err := q.search(first, end, func(u unit) bool { return u.before(logMin) })
 	if err != nil {
@@ -105,10 +111,25 @@ func (q *queue) settle(dispatched, logMin int64, clear bool) error {
 			q.through = u.log
 		}
 	}
-	if clear {
+	if crashed != nil {
 		return q.dropBehind(end * queueUnit)
 	}
 	return nil
+}
+
+// walkBack returns the offset behind the last unit in [lo, hi) that proves
+// itself.
+func (q *queue) walkBack(lo, hi int64, proves func(off int64, u unit) bool) (int64, error) {
+	for ; hi > lo; hi-- {
+		u, err := q.unitAt(hi - 1)
+		if err != nil {
+			return 0, err
+		}
+		if proves(hi-1, u) {
+			break
+		}
+	}
+	return hi, nil
 }
 
 // wholeFiles completes a last file that a crash left short and gives up the

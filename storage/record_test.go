@@ -45,7 +45,7 @@ var goldenV6 = "" +
 	"001c" + "5441475301" + "c3a4" + "02" + // the separator that the text lacked
 	"5f5f43524333322301" + "DIGITS" + "02"
 
-func mustHost(t testing.TB, s string) Host {
+func mustHost(t tester, s string) Host {
 	t.Helper()
 	h, err := ParseHost(s)
 	if err != nil {
@@ -54,7 +54,7 @@ func mustHost(t testing.TB, s string) Host {
 	return h
 }
 
-func unhex(t testing.TB, s string) []byte {
+func unhex(t tester, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
 	if err != nil {
@@ -63,7 +63,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-func draftV4(t testing.TB) *Draft {
+func draftV4(t tester) *Draft {
 	return &Draft{
 		Topic: "Topic", QueueID: 3, Flag: 7, BornMillis: 0x190aabbccdd, BornHost: mustHost(t, "127.0.0.1:12345"),
 		StoreHost: mustHost(t, "10.0.0.2:10911"), ReconsumeTimes: 2, Body: []byte("hello world"),
@@ -71,7 +71,7 @@ func draftV4(t testing.TB) *Draft {
 	}
 }
 
-func draftV6(t testing.TB) *Draft {
+func draftV6(t tester) *Draft {
 	return &Draft{
 		Topic: "%RETRY%" + strings.Repeat("g", 125), SysFlag: FlagCompressed, BornMillis: 1000,
 		BornHost: mustHost(t, "[2001:db8::1]:1"), StoreHost: mustHost(t, "[2001:db8::2]:10911"),
@@ -79,7 +79,7 @@ func draftV6(t testing.TB) *Draft {
 	}
 }
 
-func place(t testing.TB, d *Draft, queueOffset int64, at ha.LogOffset, millis int64) []byte {
+func place(t tester, d *Draft, queueOffset int64, at ha.LogOffset, millis int64) []byte {
 	t.Helper()
 	p, err := PrepareRecord(nil, d)
 	if err != nil {

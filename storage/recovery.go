@@ -152,8 +152,8 @@ func (r *recovery) judgeClaim(received bool) {
 	reason(r.marked && r.abort, "another broker ran on the store and crashed")
 	reason(!r.clean && received, "unclean stop after acknowledging bytes that were only received")
 	reason(!r.foreign && r.floorState != floorGood, "the durable floor is missing or damaged")
-	reason(!r.foreign && t.last > t.end && t.later >= 0, "writes behind %d lost pieces that others behind them kept", t.end)
-	reason(!r.foreign && t.last > t.end && !t.lost, "bytes at %d are not what a torn write leaves", t.end)
+	reason(!r.foreign && t.doubtful() && t.later >= 0, "a bad record at %d (%s) in front of a valid one at %d", t.end, t.reason, t.later)
+	reason(!r.foreign && t.doubtful(), "bytes at %d are not what a torn write leaves: %s", t.end, t.reason)
 }
 
 // startingPoint chooses where to read from and which queue units to trust.
@@ -203,7 +203,7 @@ func (r *recovery) boundary(off int64) int64 {
 func (r *recovery) lastQueued(end int64) (int64, error) {
 	through := r.log.min
 	for _, q := range r.queues.snapshot() {
-		if err := q.settle(end, r.log.min, false); err != nil {
+		if err := q.settle(end, r.log.min, nil); err != nil {
 			return 0, err
 		}
 		through = max(through, min(q.through, end))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,10 +22,17 @@ func testOptions(seed uint64) Options {
 	}
 }
 
+// tester is what helpers need of a test, whatever runs it.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // appender drives a store as a broker does: it keeps the positions, makes
 // records and issues operations.
 type appender struct {
-	t      testing.TB
+	t      tester
 	s      *Store
 	rec    Recovered
 	end    ha.LogOffset
@@ -38,7 +46,7 @@ type appender struct {
 	stored [][]byte     // records in log order
 }
 
-func openStore(t testing.TB, fsys vfs.FS, o Options) *appender {
+func openStore(t tester, fsys vfs.FS, o Options) *appender {
 	t.Helper()
 	s, rec, err := Open(fsys, o)
 	if err != nil {
@@ -47,7 +55,7 @@ func openStore(t testing.TB, fsys vfs.FS, o Options) *appender {
 	return newAppender(t, s, rec, o)
 }
 
-func newAppender(t testing.TB, s *Store, rec Recovered, o Options) *appender {
+func newAppender(t tester, s *Store, rec Recovered, o Options) *appender {
 	a := &appender{t: t, s: s, rec: rec, end: rec.End, synced: rec.End, filed: rec.End, next: map[queueKey]int64{}, wall: 1_000_000, seg: o.withDefaults().Segment}
 	for _, q := range rec.Queues {
 		a.next[queueKey{q.Topic, q.Queue}] = q.Max
@@ -139,7 +147,7 @@ func (a *appender) truncate(off ha.LogOffset) Result {
 	a.t.Helper()
 	r := a.must(Op{Lane: LaneLog, Kind: OpTruncate, Off: off, Confirm: off})
 	a.end, a.synced, a.filed = off, min(a.synced, off), min(a.filed, off)
-	a.entry = nil
+	a.entry = slices.DeleteFunc(a.entry, func(e QueueEntry) bool { return e.Log >= off })
 	keep := a.stored[:0]
 	for _, b := range a.stored {
 		if rec, _ := DecodeRecord(b); rec.End() <= off {
@@ -148,8 +156,13 @@ func (a *appender) truncate(off ha.LogOffset) Result {
 	}
 	a.stored = keep
 	clear(a.next)
+	for _, b := range a.stored {
+		r, _ := DecodeRecord(b)
+		a.next[queueKey{string(r.Topic), r.QueueID}] = r.QueueOffset + 1
+	}
 	for _, q := range r.Queues {
-		a.next[queueKey{q.Topic, q.Queue}] = q.Max
+		k := queueKey{q.Topic, q.Queue}
+		a.next[k] = max(a.next[k], q.Max)
 	}
 	return r
 }
@@ -178,10 +191,10 @@ func (a *appender) readLog() []byte {
 }
 
 // records splits log bytes that begin at off.
-func records(t testing.TB, b []byte, off ha.LogOffset) (out [][]byte) {
+func records(t tester, b []byte, off ha.LogOffset, segment int64) (out [][]byte) {
 	t.Helper()
 	for len(b) > 0 {
-		f := Next(b, off, Check{Segment: testSegment, PropCRC: PropCRCRequired})
+		f := Next(b, off, Check{Segment: segment, PropCRC: PropCRCRequired})
 		switch f.Kind {
 		case FoundRecord:
 			out = append(out, f.Record.Raw)
@@ -230,7 +243,7 @@ func physical(b []byte) ha.LogOffset {
 // checkContents compares log and queues with the records the store should hold.
 func (a *appender) checkContents(want [][]byte) {
 	a.t.Helper()
-	got := records(a.t, a.readLog(), a.rec.Min)
+	got := records(a.t, a.readLog(), a.rec.Min, a.seg)
 	if len(got) != len(want) {
 		a.t.Fatalf("log has %d records, want %d", len(got), len(want))
 	}
@@ -608,7 +621,7 @@ func TestDiskFull(t *testing.T) {
 
 func (a *appender) checkContentsLogOnly() {
 	a.t.Helper()
-	got := records(a.t, a.readLog(), a.rec.Min)
+	got := records(a.t, a.readLog(), a.rec.Min, a.seg)
 	if len(got) != len(a.stored) {
 		a.t.Fatalf("log has %d records, want %d", len(got), len(a.stored))
 	}

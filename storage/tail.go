@@ -13,7 +13,7 @@ type tail struct {
 	end    int64        // after the last good record
 	last   int64        // after the last byte that is not zero; end when there is none
 	later  int64        // first valid record behind a bad one, -1 when there is none
-	lost   bool         // what is bad looks like pieces of unsynced writes that were lost
+	lost   bool         // with nothing behind: what is bad is what a torn write leaves
 	reason string       // why the scan stopped, "" at a clean end
 	damage *DamageError // set when nothing behind end may be touched
 }
@@ -24,13 +24,12 @@ type tail struct {
 //   - nothing but zeros behind: the log simply ends there;
 //   - behind the floor, bytes of lost pieces and no valid record after them: the
 //     last write was torn; they are cut;
-//   - the same with valid records after them: several unsynced writes were in
-//     flight and an earlier one lost pieces. They are cut too, but this store no
-//     longer claims to hold what it acknowledged;
-//   - behind the floor, other damage and no valid record after it: cut, and no
-//     claim either, for it may have been acknowledged;
-//   - below the floor, or damage that lost pieces do not explain in front of a
-//     valid record: corruption. Nothing is cut, nothing is written.
+//   - behind the floor, anything else: valid records after the bad one, or bytes
+//     that lost pieces do not explain. Several unsynced writes in flight leave
+//     that, and so does rot of acknowledged bytes; nobody can tell. The store no
+//     longer claims to hold what it acknowledged, so it is not electable until it
+//     has joined again, and what is cut is kept aside;
+//   - below the floor: corruption. Nothing is cut, nothing is written.
 func findTail(r *logReader, x extent) (tail, error) {
 	s := logScanner{reader: r, off: x.from, stop: x.stop, chunk: chunkBytes(r.log.size)}
 	for {
@@ -73,18 +72,23 @@ func (t *tail) judge(r *logReader, x extent) error {
 		t.reason = "zeros in front of written bytes"
 	}
 	var err error
-	if t.lost, err = t.lostPieces(r, x.stop); err != nil {
-		return err
+	if t.later < 0 { // with records behind it the question does not arise
+		if t.lost, err = t.lostPieces(r, x.stop); err != nil {
+			return err
+		}
 	}
 	switch {
 	case x.foreign:
 	case t.end < x.floor:
 		t.damage = r.log.damageAt(t.end, t.reason+", below the durable floor")
-	case t.later >= 0 && !t.lost:
-		t.damage = r.log.damageAt(t.end, t.reason+", in front of valid records")
+	case t.doubtful() && t.last-t.end > maxSalvage:
+		t.damage = r.log.damageAt(t.end, t.reason+", in front of more written bytes than can be kept aside")
 	}
 	return nil
 }
+
+// doubtful reports that what lies behind the end may have been acknowledged.
+func (t *tail) doubtful() bool { return t.last > t.end && (t.later >= 0 || !t.lost) }
 
 // lookBehind searches [end, stop) for the last byte written and the first valid
 // record.
@@ -163,9 +167,6 @@ func (t *tail) searchRecord(r *logReader, b []byte, off int64) error {
 func (t *tail) lostPieces(r *logReader, stop int64) (bool, error) {
 	segEnd := min(t.end-t.end%r.log.size+r.log.size, stop)
 	gap := min(segEnd, t.end+int64(r.limit), t.last)
-	if t.later >= 0 {
-		gap = min(segEnd, t.later)
-	}
 	b := make([]byte, gap-t.end)
 	if err := r.fill(b, t.end); err != nil {
 		return false, err
@@ -177,20 +178,13 @@ func (t *tail) lostPieces(r *logReader, stop int64) (bool, error) {
 			need, whole = size, true
 		}
 	}
-	if t.later < 0 && t.last < t.end+need && !endsLikeRecord(b) {
+	if t.last < t.end+need && !endsLikeRecord(b) {
 		return true, nil // stopped half-way
 	}
 	if whole {
 		b = b[:min(int64(len(b)), need)]
 	}
-	// In front of valid records every doubt keeps the store from being elected, so
-	// the test may be generous; at the very end it decides about the claim, so it
-	// asks for a start without its magic byte and for more zeros than chance gives.
-	part, torn := int64(1), 8
-	if t.later < 0 {
-		part, torn = posMagic+1, 64
-	}
-	return zeroPiece(b, t.end%r.log.size, part, torn), nil
+	return zeroPiece(b, t.end%r.log.size), nil
 }
 
 // endsLikeRecord reports whether b ends with a property CRC: then the record was
@@ -201,15 +195,13 @@ func endsLikeRecord(b []byte) bool {
 }
 
 // zeroPiece reports whether a sector of the bytes at file offset off is all
-// zeros, or a part of one at either end of at least part bytes, or whether one
-// ends with at least torn zeros: only its first half was written.
-func zeroPiece(b []byte, off, part int64, torn int) bool {
+// zeros, or ends with so many of them that only its first half was written. A
+// part of a sector counts from where every record has a magic byte.
+func zeroPiece(b []byte, off int64) bool {
+	const part, half = posMagic + 1, 64
 	for len(b) > 0 {
 		n := min(int64(len(b)), tornSector-off%tornSector)
-		if n >= part && allZero(b[:n]) {
-			return true
-		}
-		if int(n) >= torn && allZero(b[int(n)-torn:n]) {
+		if n >= part && allZero(b[max(0, n-half):n]) {
 			return true
 		}
 		b, off = b[n:], off+n
