@@ -80,6 +80,7 @@ type Ledger struct {
 	messages map[string][]*message // by group, in order of acknowledgement
 	byPlace  map[promise]*message
 	lostKeys map[string]bool // keys of which an acknowledged copy is lost; true when all such losses are allowed
+	promoted map[string]Promotion // the newest of each group
 	out      []Finding
 	Counts   Counts
 }
@@ -95,7 +96,7 @@ type Counts struct {
 
 // NewLedger returns an empty ledger over the truth.
 func NewLedger(t Truth) *Ledger {
-	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}}
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}}
 }
 
 // SetPolicy says what a group promises; before its first acknowledgement.
@@ -134,6 +135,9 @@ func (l *Ledger) Acknowledged(a Ack) {
 	l.messages[a.Group] = append(l.messages[a.Group], m)
 	l.gather(m)
 	l.evidence(m)
+	if p, ok := l.promoted[a.Group]; ok && a.Epoch < p.Epoch {
+		l.verify(m, p, l.truth.MinOffset(p.Group, p.Master)) // too late: the newer log decides at once
+	}
 }
 
 // read takes the record from the acknowledging master's own log.

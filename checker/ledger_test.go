@@ -163,6 +163,28 @@ func TestLoss(t *testing.T) {
 	}
 }
 
+// TestAcknowledgedTooLate: a deposed master's single-copy success is judged by the
+// election that deposed it, at once.
+func TestAcknowledgedTooLate(t *testing.T) {
+	rec := record("a", 0, 0)
+	for _, couldLead := range []bool{false, true} {
+		w := newWorld()
+		w.put(1, rec, true)
+		w.sets[2], w.epoch = ha.NewIDs(2), 2
+		l := NewLedger(w)
+		l.SetPolicy("g", Policy{Count: 1, Min: 1, Class: ha.ClassDurable})
+		electable := ha.NewIDs(2)
+		if couldLead {
+			electable = ha.NewIDs(1, 2)
+		}
+		l.Promoted(Promotion{Group: "g", Master: 2, Epoch: 2, Electable: electable})
+		l.Acknowledged(ackOf("a"))
+		if l.Counts.Lost != 1 || l.LossAllowed("a") == couldLead {
+			t.Errorf("could lead %v: lost %d, allowed %v", couldLead, l.Counts.Lost, l.LossAllowed("a"))
+		}
+	}
+}
+
 // TestPowerLossTakesReceivedCopies: a received copy dies of a power loss, unless
 // it was synced since.
 func TestPowerLossTakesReceivedCopies(t *testing.T) {

@@ -59,6 +59,7 @@ type Promotion struct {
 
 // Promoted compares the new master's log with every promise of the group.
 func (l *Ledger) Promoted(p Promotion) {
+	l.promoted[p.Group] = p
 	floor := l.truth.MinOffset(p.Group, p.Master)
 	for _, m := range l.messages[p.Group] {
 		if !m.lost && !m.expired && m.ack.Epoch < p.Epoch {
@@ -70,7 +71,12 @@ func (l *Ledger) Promoted(p Promotion) {
 // Final checks every promise of the group on the last master.
 func (l *Ledger) Final(p Promotion) {
 	p.Epoch = 1<<31 - 1
-	l.Promoted(p)
+	floor := l.truth.MinOffset(p.Group, p.Master)
+	for _, m := range l.messages[p.Group] {
+		if !m.lost && !m.expired {
+			l.verify(m, p, floor)
+		}
+	}
 }
 
 func (l *Ledger) verify(m *message, p Promotion, floor ha.LogOffset) {
