@@ -1,0 +1,222 @@
+package host
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"lockstep/internal/event"
+	"lockstep/internal/invariant"
+	"lockstep/node"
+)
+
+// loop is the one goroutine that touches the machine.
+func (n *Node) loop() {
+	defer close(n.done)
+	defer n.finish()
+	defer n.contain("the machine")
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	urgent := true // a life begins with a Settle
+	for {
+		n.gate.pass()
+		facts := n.box.take()
+		if n.ending.Load() != nil {
+			return
+		}
+		now := n.o.Clock()
+		if len(facts) == 0 && !urgent {
+			if due := n.deadline(); due > now.Mono {
+				n.sleep(timer, due, now.Mono)
+				// Readers that became ready together with the one that woke us go first: their
+				// facts share this batch, one settle and one wake-up of each writer.
+				runtime.Gosched()
+				continue
+			}
+		}
+		if urgent = n.batch(now, facts); n.fx.Exit != nil {
+			n.ending.CompareAndSwap(nil, &ending{*n.fx.Exit, true})
+			return
+		}
+	}
+}
+
+// deadline is the next instant at which a batch without facts is wanted.
+func (n *Node) deadline() node.Time {
+	d := n.o.Machine.Deadline()
+	if n.o.App != nil {
+		d = min(d, n.o.App.Deadline())
+	}
+	return d
+}
+
+// sleep waits for a fact, at most until due.
+func (n *Node) sleep(timer *time.Timer, due, now node.Time) {
+	if due == node.Never {
+		<-n.box.wake
+		return
+	}
+	timer.Reset(min(due.Sub(now), maxSleep))
+	select {
+	case <-n.box.wake:
+	case <-timer.C:
+	}
+}
+
+// batch tells the machine what happened, settles it and performs its effects. It
+// reports whether the next batch must not wait for facts.
+func (n *Node) batch(now node.Now, facts []fact) (urgent bool) {
+	began := time.Now()
+	n.fx.Reset()
+	for i := range facts {
+		n.tell(now, &facts[i])
+	}
+	n.o.Machine.Settle(now, &n.fx)
+	n.perform(now)
+	if n.o.App != nil {
+		urgent = n.o.App.Turn(now, n.o.Machine)
+	}
+	n.counters.batch(len(facts), time.Since(began))
+	return urgent
+}
+
+func (n *Node) tell(now node.Now, f *fact) {
+	m, s := n.o.Machine, f.session
+	switch f.kind {
+	case factUp:
+		if s.dialled() && n.sessions[s.id] != s {
+			return // closed before it was up
+		}
+		n.sessions[s.id] = s
+		s.up = true
+		m.SessionUp(now, s.id, s.peer)
+	case factReceive:
+		s.credit.give(int64(f.size))
+		if n.sessions[s.id] == s {
+			m.Receive(now, s.id, f.frame)
+		}
+	case factDown:
+		if f.rejected {
+			n.counters.rejected.Add(1)
+			n.report(now, event.Event{Kind: event.FrameRejected, Text: f.reason})
+		}
+		if n.sessions[s.id] == s {
+			delete(n.sessions, s.id)
+			m.SessionDown(now, s.id, f.reason)
+		}
+	case factDisk:
+		m.DiskDone(now, *f.disk)
+	case factStop:
+		m.Stop(now)
+	case factCall:
+		f.call(now)
+	}
+}
+
+// perform does the effects in their order.
+func (n *Node) perform(now node.Now) {
+	fx := &n.fx
+	for i := range fx.Events {
+		n.report(now, fx.Events[i])
+	}
+	for i := range fx.Sends {
+		n.send(&fx.Sends[i])
+	}
+	for _, s := range n.touched { // the writers wake when all of the batch is theirs
+		s.handOver()
+	}
+	clear(n.touched)
+	n.touched = n.touched[:0]
+	for i := range fx.Disk {
+		invariant.That(n.lanes != nil, "host: operation of kind %d, but the node has no disk", fx.Disk[i].Kind)
+		n.lanes.put(fx.Disk[i])
+	}
+	for _, d := range fx.Dials {
+		n.dial(d)
+	}
+	for _, id := range fx.Closes {
+		n.hangUp(id)
+	}
+}
+
+// send queues a frame; one for a session that is gone, or not up yet, is dropped.
+func (n *Node) send(to *node.Send) {
+	s := n.sessions[to.To]
+	if s == nil || !s.up {
+		return
+	}
+	if len(s.pending) == 0 {
+		n.touched = append(n.touched, s)
+	}
+	s.pending = append(s.pending, to.Frame)
+}
+
+// hangUp closes a session on the machine's behalf: what was sent before still
+// goes out, and SessionDown follows as for any other end.
+func (n *Node) hangUp(id node.SessionID) {
+	s := n.sessions[id]
+	if s == nil {
+		return
+	}
+	s.up = false
+	s.finish()
+	n.box.put(fact{kind: factDown, session: s, reason: reasonClosed})
+}
+
+const reasonClosed = "closed"
+
+// contain makes a panic the end of the node instead of the process: a broken
+// invariant of one node must not take its neighbours with it.
+func (n *Node) contain(what string) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	n.counters.panics.Add(1)
+	n.o.Log.Error("a rule of the program is broken; the node stops", "node", n.o.Name, "where", what, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+	n.fail(fmt.Sprintf("panic in %s: %v", what, r))
+}
+
+// finish ends everything that belongs to the node. After a graceful exit what was
+// sent is still written, for at most flushTime.
+func (n *Node) finish() {
+	end := n.ending.Load()
+	n.exit = end.exit
+	n.gate.release()
+	n.cancel()
+	n.closeListeners()
+	n.mu.Lock()
+	n.closing = true
+	live := make([]*session, 0, len(n.live))
+	for s := range n.live {
+		live = append(live, s)
+	}
+	n.mu.Unlock()
+	for _, s := range live {
+		if end.graceful {
+			s.finish()
+		} else {
+			s.abort()
+		}
+	}
+	flushed := make(chan struct{})
+	go func() {
+		n.work.Wait()
+		close(flushed)
+	}()
+	limit := time.NewTimer(flushTime)
+	defer limit.Stop()
+	select {
+	case <-flushed:
+	case <-limit.C:
+		for _, s := range live {
+			s.abort()
+		}
+	}
+	n.grpc.Close() // its connections carry nothing any more
+	<-flushed
+	if n.lanes != nil {
+		n.lanes.stop()
+	}
+}

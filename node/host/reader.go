@@ -1,0 +1,236 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"lockstep/node"
+	"lockstep/node/wire"
+)
+
+// Sizes of a session's read buffer, bytes. It grows with what arrives and shrinks
+// again; a larger frame gets a buffer of its own.
+const (
+	minReadBytes = 4 << 10
+	maxReadBytes = 128 << 10
+	// fewReads and manyReads: a buffer filled by so few reads was too small, by so
+	// many too large.
+	fewReads  = 2
+	manyReads = 64
+	// maxFrameSlab is how many frames are allocated at once under load.
+	maxFrameSlab = 16
+)
+
+// credit bounds the frames of one session that wait for the loop, in number and
+// bytes: the reader stops at the limit, and the peer feels it through TCP.
+type credit struct {
+	maxFrames, maxBytes int64
+	frames, bytes       atomic.Int64
+	starved             atomic.Bool
+	resume              chan struct{} // holds one token
+}
+
+func (c *credit) init(frames int, bytes int64) {
+	c.maxFrames, c.maxBytes, c.resume = int64(frames), bytes, make(chan struct{}, 1)
+}
+
+// full reports whether a frame of size must wait; one frame always may enter.
+func (c *credit) full(size int64) bool {
+	k := c.frames.Load()
+	return k >= c.maxFrames || k > 0 && c.bytes.Load()+size > c.maxBytes
+}
+
+// take waits for room; false when the session ended first.
+func (c *credit) take(size int64, done <-chan struct{}) bool {
+	for c.full(size) {
+		c.starved.Store(true)
+		if c.full(size) { // not given back in between
+			select {
+			case <-c.resume:
+			case <-done:
+				return false
+			}
+		}
+		c.starved.Store(false)
+	}
+	c.frames.Add(1)
+	c.bytes.Add(size)
+	return true
+}
+
+// give returns what one frame took.
+func (c *credit) give(size int64) {
+	c.frames.Add(-1)
+	c.bytes.Add(-size)
+	if c.starved.Load() {
+		select {
+		case c.resume <- struct{}{}:
+		default: // a token is already there
+		}
+	}
+}
+
+// reader is the state of a session's reading goroutine.
+type reader struct {
+	*session
+	dec     wire.Decoder
+	machine node.Preparer // nil when the machine has nothing to prepare
+	batch   []fact
+	slab    []wire.Frame
+	grown   int // size of the last slab
+
+	seen   uint32 // activity at the last idle check
+	silent int    // idle checks in a row without any
+}
+
+// errNoFrame marks bytes that do not decode.
+var errNoFrame = errors.New("not a frame")
+
+// read decodes frames until the stream ends.
+func (s *session) read() {
+	r := reader{session: s, dec: wire.Decoder{Link: s.peer.Link}}
+	r.machine, _ = s.n.o.Machine.(node.Preparer)
+	var err error
+	defer func() {
+		s.close(err)
+		s.ended(errors.Is(err, errNoFrame))
+	}()
+	defer s.n.contain("Prepare")
+	err = r.frames()
+}
+
+// frames keeps no byte twice: decoded frames are slices of the buffer they were
+// read into. When it is full the unfinished rest moves to a fresh one.
+func (r *reader) frames() error {
+	r.rearm()
+	size, reads := minReadBytes, 0
+	buf := make([]byte, 0, size)
+	start := 0 // of the unfinished rest
+	for {
+		k, err := r.fill(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+k]
+		reads++
+		if err != nil {
+			return endOf(err, len(buf)-start)
+		}
+		used, err := r.deliver(buf[start:])
+		if err != nil {
+			return err
+		}
+		start += used
+		if cap(buf)-len(buf) >= cap(buf)/8 {
+			continue
+		}
+		switch {
+		case reads <= fewReads:
+			size = min(2*size, maxReadBytes)
+		case reads >= manyReads:
+			size = max(size/2, minReadBytes)
+		}
+		reads = 0
+		buf = append(make([]byte, 0, r.roomFor(buf[start:], size)), buf[start:]...)
+		start = 0
+	}
+}
+
+// roomFor is the size of the next buffer. A large frame gets room as its bytes
+// come, so that a length alone costs nothing.
+func (r *reader) roomFor(rest []byte, size int) int {
+	need, err := r.dec.Size(rest)
+	if err != nil { // Decode has said so before
+		need = 0
+	}
+	return max(size, min(need, 2*len(rest)), len(rest)+minReadBytes/2)
+}
+
+func endOf(err error, rest int) error {
+	if errors.Is(err, io.EOF) && rest > 0 {
+		return fmt.Errorf("closed by peer inside a frame, of which %d bytes had come", rest)
+	}
+	return err
+}
+
+// fill reads once. A remoting session on which nothing moved in two checks in a
+// row, each half the idle time, is over.
+func (r *reader) fill(b []byte) (int, error) {
+	for {
+		k, err := r.conn.Read(b)
+		if k > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			r.active.Add(1)
+			r.n.counters.bytesIn.Add(int64(k))
+			return k, err
+		}
+		if now := r.active.Load(); now != r.seen {
+			r.seen, r.silent = now, 0
+		} else if r.silent++; r.silent >= 2 {
+			return 0, fmt.Errorf("idle for %v", r.n.o.Idle)
+		}
+		r.rearm()
+	}
+}
+
+// rearm begins half an idle time. Other links have heartbeats of their own.
+func (r *reader) rearm() {
+	if r.peer.Link == wire.Remoting {
+		r.conn.SetReadDeadline(time.Now().Add(r.n.o.Idle / 2)) // fails on a closed connection only, as Read then does
+	}
+}
+
+// deliver hands over every whole frame at the start of b and returns how many
+// bytes they took.
+func (r *reader) deliver(b []byte) (used int, err error) {
+	defer r.flush()
+	var now node.Now
+	for used < len(b) {
+		f, k, err := r.dec.Decode(b[used:])
+		if err != nil {
+			return used, fmt.Errorf("%v bytes from %s on %s: %w: %w", r.peer.Link, r.peer.Addr, r.peer.Local, errNoFrame, err)
+		}
+		if k == 0 {
+			break
+		}
+		used += k
+		if r.credit.full(int64(k)) {
+			r.flush() // what we hold ourselves must not be what we wait for
+		}
+		if !r.credit.take(int64(k), r.done) {
+			return used, errClosed
+		}
+		p := r.room()
+		*p = f
+		if r.machine != nil {
+			if now.Mono == 0 {
+				now = r.n.o.Clock()
+			}
+			r.machine.Prepare(now, p, r.peer)
+		}
+		r.batch = append(r.batch, fact{kind: factReceive, session: r.session, frame: p, size: int32(k)})
+	}
+	return used, nil
+}
+
+// flush gives the loop what was decoded.
+func (r *reader) flush() {
+	if len(r.batch) == 0 {
+		return
+	}
+	r.n.box.put(r.batch...)
+	clear(r.batch)
+	r.batch = r.batch[:0]
+}
+
+// room is the place of the next frame. Slabs grow with use, so that an idle
+// session holds little.
+func (r *reader) room() *wire.Frame {
+	if len(r.slab) == 0 {
+		r.grown = min(max(1, 2*r.grown), maxFrameSlab)
+		r.slab = make([]wire.Frame, r.grown)
+	}
+	p := &r.slab[0]
+	r.slab = r.slab[1:]
+	return p
+}

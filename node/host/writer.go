@@ -1,0 +1,129 @@
+package host
+
+import (
+	"fmt"
+	"sync"
+
+	"lockstep/node/wire"
+)
+
+const (
+	// writeBytes is the size at which the writer stops encoding and writes.
+	writeBytes = 256 << 10
+	// keepBytes is the largest write buffer kept for the next wake-up.
+	keepBytes = 64 << 10
+	// frameCost is what a queued frame counts beside its body, bytes.
+	frameCost = 256
+)
+
+// outbox is what waits to be written to one session.
+type outbox struct {
+	mu        sync.Mutex
+	frames    []wire.Frame
+	bytes     int // of frames, those being written included
+	finishing bool
+	wake      chan struct{} // holds one token
+}
+
+// signal wakes the writer.
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default: // it is already awake
+	}
+}
+
+// take returns what waits, in exchange for an empty slice.
+func (o *outbox) take(spare []wire.Frame) (frames []wire.Frame, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	frames, o.frames = o.frames, spare
+	return frames, o.finishing
+}
+
+// handOver gives the frames of a batch to the writer. A session that does not
+// drain is closed.
+func (s *session) handOver() {
+	if len(s.pending) == 0 {
+		return
+	}
+	size := 0
+	for i := range s.pending {
+		size += len(s.pending[i].Body) + frameCost
+	}
+	o := &s.out
+	o.mu.Lock()
+	if len(o.frames) == 0 {
+		o.frames, s.pending = s.pending, o.frames
+	} else {
+		o.frames = append(o.frames, s.pending...)
+		clear(s.pending)
+		s.pending = s.pending[:0]
+	}
+	o.bytes += size
+	over := o.bytes > s.n.o.OutBytes
+	o.mu.Unlock()
+	if over {
+		s.n.counters.slow.Add(1)
+		s.close(fmt.Errorf("%s reads too slowly: more than %d bytes wait for it", s.peer.Addr, s.n.o.OutBytes))
+		return
+	}
+	o.signal()
+}
+
+// write encodes everything that waits into one buffer and writes it, once a
+// wake-up.
+func (s *session) write() {
+	defer s.n.contain("encoding")
+	var frames []wire.Frame
+	var buf []byte
+	for {
+		select {
+		case <-s.out.wake:
+		case <-s.done:
+			return
+		}
+		var last bool
+		frames, last = s.out.take(frames)
+		var err error
+		if buf, err = s.writeAll(buf, frames); err != nil {
+			s.close(err)
+			return
+		}
+		clear(frames)
+		frames = frames[:0]
+		if cap(buf) > keepBytes {
+			buf = nil // one big answer does not keep its memory
+		}
+		if last {
+			s.linger()
+			return
+		}
+	}
+}
+
+func (s *session) writeAll(buf []byte, frames []wire.Frame) ([]byte, error) {
+	buf = buf[:0]
+	held := 0
+	for i := range frames {
+		var err error
+		if buf, err = wire.AppendFrame(buf, &frames[i], wire.JSON); err != nil {
+			return buf, fmt.Errorf("frame for %s cannot be encoded: %w", s.peer.Addr, err)
+		}
+		held += len(frames[i].Body) + frameCost
+		if len(buf) < writeBytes && i < len(frames)-1 {
+			continue
+		}
+		if _, err := s.conn.Write(buf); err != nil {
+			return buf, err
+		}
+		s.active.Add(1)
+		s.n.counters.bytesOut.Add(int64(len(buf)))
+		s.n.counters.writes.Add(1)
+		s.out.mu.Lock()
+		s.out.bytes -= held
+		s.out.mu.Unlock()
+		buf, held = buf[:0], 0
+	}
+	return buf, nil
+}
