@@ -407,7 +407,7 @@ func joinRemarks(parts ...string) string {
 
 // sweep drops finished operations from order once they are the larger part.
 func (c *Client) sweep() {
-	if c.swept < 64 || c.swept*2 < len(c.order) {
+	if c.swept < 16 || c.swept*2 < len(c.order) {
 		return
 	}
 	kept := c.order[:0]
