@@ -112,6 +112,8 @@ func (q *queue) settle(dispatched, logMin int64, crashed func(off int64, u unit)
 		}
 	}
 	if crashed != nil {
+		// Names that only a cache holds look like any other: the next sync covers them.
+		q.newNames = true
 		return q.dropBehind(end * queueUnit)
 	}
 	return nil

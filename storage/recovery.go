@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"lockstep/internal/ha"
 	"lockstep/storage/vfs"
@@ -206,6 +207,8 @@ func (r *recovery) lastQueued(end int64) (int64, error) {
 		if err := q.settle(end, r.log.min, nil); err != nil {
 			return 0, err
 		}
+		// Nobody knows what of another broker's queues was synced.
+		q.dirty, q.newNames = slices.Clone(q.files), true
 		through = max(through, min(q.through, end))
 	}
 	return through, nil
