@@ -53,6 +53,9 @@ func scale(v, by int64, on bool) int64 {
 func (w *World) setRate(n *host, ppm int64) {
 	n.clock.setRate(w.now, ppm)
 	n.wakeAt = -1
+	if n.state == stateUp && n.machine != nil {
+		n.plan(n.deadline)
+	}
 	w.wakeUp(n)
 }
 

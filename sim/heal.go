@@ -62,7 +62,7 @@ func (w *World) Heal(core []string) {
 			w.start(n)
 		}
 	}
-	w.drain()
+	w.settleOutside()
 }
 
 // Healed reports whether the node is in the core of phase B.

@@ -57,9 +57,11 @@ type host struct {
 	head      int
 	batches   int64 // of this life
 	busyUntil int64
-	runAt     int64 // time of the outstanding evRun, -1 none
-	wakeAt    int64 // time of the outstanding evWake, -1 none
-	bootAt    int64 // time of the outstanding evBoot, -1 none
+	runAt     int64     // time of the outstanding evRun, -1 none
+	wakeAt    int64     // time of the outstanding evWake, -1 none
+	bootAt    int64     // time of the outstanding evBoot, -1 none
+	deadline  node.Time // of the machine, after its last Settle
+	dueAt     int64     // true time of the machine's or App's deadline
 	lingered  bool
 	queued    bool // in World.ready
 	urgent    bool // Settle is wanted without news: the App gave work, or the life is new

@@ -234,7 +234,7 @@ func (w *World) Inject(f *Fault) error {
 	}
 	w.faults = append(w.faults, f)
 	w.fire(f)
-	w.drain()
+	w.settleOutside()
 	return nil
 }
 
@@ -242,7 +242,7 @@ func (w *World) Inject(f *Fault) error {
 func (w *World) EndFault(f *Fault) {
 	invariant.That(slices.Contains(w.faults, f), "end of a fault the world does not know")
 	w.endFault(f)
-	w.drain()
+	w.settleOutside()
 }
 
 // checkFault says what is wrong with a fault in this world.

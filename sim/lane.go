@@ -202,6 +202,7 @@ func (w *World) land(n *host, id uint32) {
 // there is a finding.
 func (w *World) execute(n *host, s *slot) (ok bool) {
 	defer w.contain(n)
+	w.current = n
 	op := &s.res.Op
 	if !w.opts.Poison || len(op.Data) == 0 && len(op.Blob) == 0 {
 		s.res = n.doer.Do(*op)

@@ -45,6 +45,7 @@ func (w *World) onBoot(n *host) {
 	n.peers = map[node.SessionID]node.Peer{}
 	n.batches, n.ops, n.busyUntil, n.spins = 0, 0, w.now, 0
 	n.lingered, n.urgent, n.stopping, n.panicked = false, true, false, false
+	n.deadline, n.dueAt = node.Never, never
 	w.tellLife(n, Booting, 0, "")
 	if n.armed != nil {
 		n.disk.StopAfter(uint64(n.armed.When.DiskStep - 1))

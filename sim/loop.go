@@ -60,12 +60,20 @@ func (w *World) drain() {
 	w.ready = w.ready[:0]
 }
 
+// settleOutside drains after a call from outside the world's loop; inside, the
+// loop drains once the present event is over, so that batches never nest.
+func (w *World) settleOutside() {
+	if !w.running {
+		w.drain()
+	}
+}
+
 // attend runs a batch of the node if it has time and anything to do.
 func (w *World) attend(n *host) {
 	if n.state != stateUp || n.paused > 0 {
 		return
 	}
-	due := w.wakeTime(n)
+	due := n.dueAt
 	if n.urgent {
 		due = w.now
 	}
@@ -108,13 +116,23 @@ func (w *World) armWake(n *host, at int64) {
 	w.heap.push(at, evWake, uint16(n.index), 0)
 }
 
-// wakeTime is the true time of the node's next deadline.
-func (w *World) wakeTime(n *host) int64 {
-	d := n.machine.Deadline()
+// plan notes when the node next has to run without news. The machine's deadline
+// moves only in Settle, so one look a batch is enough.
+func (n *host) plan(deadline node.Time) {
+	n.deadline = deadline
 	if n.app != nil {
-		d = min(d, n.app.Deadline())
+		deadline = min(deadline, n.app.Deadline())
 	}
-	return n.clock.trueAt(d)
+	n.dueAt = n.clock.trueAt(deadline)
+}
+
+// Wake makes the node settle although it has no news: for a scenario that gave
+// its machine or App work from outside.
+func (w *World) Wake(name string) {
+	n := w.Node(name).n
+	n.urgent = true
+	w.wakeUp(n)
+	w.settleOutside()
 }
 
 // batch gives the machine a drawn number of the facts that wait, settles it,
@@ -141,6 +159,7 @@ func (w *World) batch(n *host) {
 	}
 	n.urgent = w.appTurn(n, now)
 	if n.state == stateUp {
+		n.plan(n.deadline)
 		w.wakeUp(n)
 	}
 }
@@ -181,7 +200,8 @@ func (w *World) turn(n *host, now node.Now, inputs int) (ok bool) {
 	if w.opts.CheckEvery > 0 && n.batches%int64(w.opts.CheckEvery) == 0 {
 		n.machine.CheckInvariants()
 	}
-	w.step(n, SubLoop, StepBatch, uint64(inputs), hashDeadline(n.machine.Deadline()))
+	n.deadline = n.machine.Deadline()
+	w.step(n, SubLoop, StepBatch, uint64(inputs), hashDeadline(n.deadline))
 	return true
 }
 
@@ -229,14 +249,14 @@ func (w *World) giveFact(n *host, now node.Now, f *netsim.Fact) {
 
 // spin notices a machine whose deadline never moves into the future.
 func (w *World) spin(n *host, now node.Now) {
-	if n.machine.Deadline() > now.Mono {
+	if n.deadline > now.Mono {
 		n.spins = 0
 		return
 	}
 	n.spins++
 	if n.spins == maxSpins {
 		w.find(n, "spin", fmt.Sprintf("after each of %d batches the deadline is past: %d, now %d",
-			maxSpins, n.machine.Deadline(), now.Mono))
+			maxSpins, n.deadline, now.Mono))
 	}
 }
 
@@ -247,6 +267,7 @@ func (w *World) appTurn(n *host, now node.Now) (worked bool) {
 		return false
 	}
 	defer w.contain(n)
+	w.current = n
 	return n.app.Turn(now, n.machine)
 }
 

@@ -39,6 +39,7 @@ type World struct {
 	hash     hashes
 	findings []Finding
 	stopped  bool
+	running  bool // inside the loop
 	prepared bool
 	closed   bool
 	current  *host // whose code runs, for crypto/rand
@@ -220,8 +221,10 @@ func (w *World) advance(until int64, more func() bool) bool {
 		if w.stats.Events > w.opts.MaxEvents {
 			w.find(nil, "hang", fmt.Sprintf("%d events", w.stats.Events))
 		}
+		w.running = true
 		w.dispatch(&e)
 		w.drain()
+		w.running = false
 	}
 	return false
 }
