@@ -62,10 +62,33 @@ func (r *recovery) act(s *Store) error {
 	if err := r.settleQueues(); err != nil {
 		return err
 	}
-	if err := r.replay(); err != nil {
+	err := r.replay()
+	var damage *DamageError
+	if errors.As(err, &damage) {
+		err = r.endAt(s, damage)
+	}
+	if err != nil {
 		return err
 	}
 	return r.seal(s)
+}
+
+// endAt lets a log end at damage that lies below what the scan covered and was
+// found while queues were rebuilt. Nothing is cut, neither log nor queue.
+func (r *recovery) endAt(s *Store, damage *DamageError) error {
+	at := int64(damage.Log)
+	r.tail = tail{end: at, last: at, start: -1, later: -1, reason: damage.Reason, damage: damage}
+	if r.broken == "" {
+		r.broken = fmt.Sprintf("damaged log at %d: %s", at, damage.Reason)
+	}
+	s.readOnly = fmt.Errorf("%w: %w", ErrReadOnly, damage)
+	r.log.end, r.log.durable = at, at
+	for _, q := range r.queues.snapshot() {
+		if err := q.settle(at, r.log.min, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openFloor opens the floor file. A new one says what recovery starts from.
@@ -174,8 +197,16 @@ func (r *recovery) settleQueues() error {
 	}
 	for _, want := range r.list.queues {
 		q := r.queues.lookup(want.Topic, want.Queue)
-		if q == nil || q.max < want.Max {
+		switch {
+		case want.Min == want.Max:
+		case q == nil || q.max < want.Max:
 			r.redo = true
+		case q.min > want.Min && logOff(r.log.min) == r.list.logMin:
+			// Its beginning is gone, and not because the log's is: start it anew.
+			r.redo = true
+			if err := q.restart(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -210,14 +241,15 @@ func (r *recovery) replay() error {
 		if err != nil {
 			return err
 		}
-		if !done && f.Kind != FoundRecord && f.Kind != FoundBlank {
-			return r.changed(at, f)
-		}
-		if len(batch) > 0 && (done || len(batch) >= 8192) {
+		bad := !done && f.Kind != FoundRecord && f.Kind != FoundBlank
+		if len(batch) > 0 && (done || bad || len(batch) >= 8192) {
 			if err := r.queues.append(batch, logOff(r.tail.end)); err != nil {
 				return err
 			}
 			batch = batch[:0]
+		}
+		if bad {
+			return r.changed(at, f)
 		}
 		if done {
 			return nil
@@ -258,7 +290,7 @@ func (r *recovery) rewrite(f Found, at int64) error {
 // seal makes the outcome durable and starts the new life. Queues are synced only
 // when the next recovery would otherwise have too much to dispatch again.
 func (r *recovery) seal(s *Store) error {
-	r.queues.filed = r.log.end
+	r.queues.filed, r.queues.start = r.log.end, r.tail.start
 	if err := r.log.sync(); err != nil {
 		return err
 	}
@@ -268,10 +300,10 @@ func (r *recovery) seal(s *Store) error {
 	if r.tail.damage == nil {
 		end := logOff(r.log.end)
 		confirm := max(min(r.confirm(), end), logOff(r.log.min))
-		m := floorMark{floor: end, confirm: confirm, dispatched: logOff(r.dispatched)}
+		m := floorMark{floor: end, confirm: confirm, dispatched: logOff(r.dispatched), anchor: min(r.floor.anchor, logOff(r.dispatched))}
 		syncQueues := r.redo || !r.listed || r.log.end-r.dispatched >= r.o.QueueSync
 		if syncQueues {
-			m.dispatched = end
+			m.dispatched, m.anchor = end, s.anchor(end)
 		}
 		if err := s.saveFloor(m, r.native.physicMillis, syncQueues); err != nil {
 			return err

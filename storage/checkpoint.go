@@ -73,6 +73,7 @@ type floorMark struct {
 	floor      ha.LogOffset // everything below was synced
 	confirm    ha.LogOffset // a lower bound of the confirm offset
 	dispatched ha.LogOffset // queue entries of everything below were synced
+	anchor     ha.LogOffset // where a record below dispatched starts: recovery reads from it, to see that the log still gets that far
 	seq        uint64       // of the write; the higher valid slot counts
 }
 
@@ -83,7 +84,7 @@ const (
 	floorSlot  = 4096
 	floorFile  = 2 * floorSlot
 	floorMagic = "LSFLOOR1"
-	floorBytes = len(floorMagic) + 4*8 + 4
+	floorBytes = len(floorMagic) + 5*8 + 4
 )
 
 func (m floorMark) encode() []byte {
@@ -93,6 +94,7 @@ func (m floorMark) encode() []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(m.floor))
 	b = binary.BigEndian.AppendUint64(b, uint64(m.confirm))
 	b = binary.BigEndian.AppendUint64(b, uint64(m.dispatched))
+	b = binary.BigEndian.AppendUint64(b, uint64(m.anchor))
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
@@ -104,8 +106,8 @@ func decodeFloor(b []byte) (m floorMark, ok bool) {
 		return m, false
 	}
 	at := func(i int) uint64 { return binary.BigEndian.Uint64(b[len(floorMagic)+8*i:]) }
-	m = floorMark{seq: at(0), floor: ha.LogOffset(at(1)), confirm: ha.LogOffset(at(2)), dispatched: ha.LogOffset(at(3))}
-	return m, m.floor >= 0 && m.confirm >= 0 && m.dispatched >= 0
+	m = floorMark{seq: at(0), floor: ha.LogOffset(at(1)), confirm: ha.LogOffset(at(2)), dispatched: ha.LogOffset(at(3)), anchor: ha.LogOffset(at(4))}
+	return m, m.floor >= 0 && m.confirm >= 0 && m.dispatched >= 0 && m.anchor >= 0
 }
 
 // floorState is what was found on disk.

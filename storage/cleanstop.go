@@ -62,7 +62,10 @@ func (s *Store) cleanStop(confirm ha.LogOffset) error {
 	s.meta.Lock()
 	defer s.meta.Unlock()
 	end := logOff(s.log.durableEnd())
-	if err := s.saveFloor(floorMark{floor: end, confirm: min(confirm, end), dispatched: min(end, s.queues.filedEnd())}, s.wall, true); err != nil {
+	filed, _ := s.queues.filedTo()
+	m := floorMark{floor: end, confirm: min(confirm, end), dispatched: min(end, filed)}
+	m.anchor = s.anchor(m.dispatched)
+	if err := s.saveFloor(m, s.wall, true); err != nil {
 		return err
 	}
 	for _, name := range []string{NameReceivedAcks, nameAbort} {

@@ -101,7 +101,7 @@ func (r *recovery) finishCut(off int64) error {
 		return damaged(nameCut, fmt.Sprintf("offset %d lies below the first segment at %d", off, r.log.min),
 			"move the store directory away and start empty")
 	}
-	lower := func(at ha.LogOffset) error { return lowerFloor(r.fsys, at) }
+	lower := func(at ha.LogOffset) error { return lowerFloor(r.fsys, at, r.o.Segment) }
 	c := cutter{fsys: r.fsys, log: r.log, queues: newQueueSet(r.fsys, r.o), lower: lower}
 	if err := c.finish(off); err != nil {
 		return fmt.Errorf("finish the cut at %d: %w", off, err)
@@ -114,7 +114,7 @@ func (r *recovery) finishCut(off int64) error {
 }
 
 // lowerFloor brings the persisted floor to at or below, without a store.
-func lowerFloor(fsys vfs.FS, at ha.LogOffset) error {
+func lowerFloor(fsys vfs.FS, at ha.LogOffset, segment int64) error {
 	m, state, err := readFloor(fsys)
 	if err != nil || state != floorGood {
 		return err
@@ -123,11 +123,14 @@ func lowerFloor(fsys vfs.FS, at ha.LogOffset) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.write(m.lowered(at)), w.close())
+	return errors.Join(w.write(m.lowered(at, segment)), w.close())
 }
 
 // lowered is the mark of a log that was cut at off.
-func (m floorMark) lowered(off ha.LogOffset) floorMark {
+func (m floorMark) lowered(off ha.LogOffset, segment int64) floorMark {
+	if off < m.dispatched {
+		m.anchor = segmentBefore(off, segment)
+	}
 	m.floor, m.confirm, m.dispatched = min(m.floor, off), min(m.confirm, off), min(m.dispatched, off)
 	return m
 }

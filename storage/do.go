@@ -109,7 +109,7 @@ func (s *Store) truncate(op Op) error {
 // lowerFloor is the cutter's view of the floor. The caller holds meta, or is
 // recovery.
 func (s *Store) lowerFloor(off ha.LogOffset) error {
-	return s.failing(s.floor.write(s.floor.last.lowered(off)))
+	return s.failing(s.floor.write(s.floor.last.lowered(off, s.o.Segment)))
 }
 
 // dispatch appends queue entries. Entries above the end are those of an
@@ -165,9 +165,23 @@ func (s *Store) checkpoint(op Op) error {
 	dispatched := min(op.Dispatched, logOff(end))
 	syncQueues := int64(dispatched-m.dispatched) >= s.o.QueueSync
 	if syncQueues {
-		m.dispatched = dispatched
+		m.dispatched, m.anchor = dispatched, s.anchor(dispatched)
 	}
 	return s.saveFloor(m, op.WallMillis, syncQueues)
+}
+
+// anchor is the start of a record below off: of the last one that was filed, or
+// of the segment before off.
+func (s *Store) anchor(off ha.LogOffset) ha.LogOffset {
+	if _, start := s.queues.filedTo(); start >= 0 && start < off {
+		return start
+	}
+	return segmentBefore(off, s.o.Segment)
+}
+
+// segmentBefore is the start of the segment that holds the byte before off.
+func segmentBefore(off ha.LogOffset, segment int64) ha.LogOffset {
+	return logOff(max(int64(off)-1, 0) / segment * segment)
 }
 
 // saveFloor makes a mark durable, after the queues when it raises what they
@@ -182,7 +196,8 @@ func (s *Store) saveFloor(m floorMark, wall int64, syncQueues bool) error {
 		if err != nil {
 			return s.failing(err)
 		}
-		list := queueList{dispatched: m.dispatched, queues: bounds}
+		lo, _, _ := s.log.bounds()
+		list := queueList{dispatched: m.dispatched, logMin: logOff(lo), queues: bounds}
 		if err := vfs.WriteAtomic(s.fsys, nameQueues, list.encode()); err != nil {
 			return s.failing(fmt.Errorf("write %s: %w", nameQueues, mapDisk(err)))
 		}

@@ -36,6 +36,7 @@ type queueSet struct {
 	list  []*queue // in order of appearance
 	dirty bool     // something was written since the last sync
 	filed int64    // log offset behind the last entry offered: all below is in the queues
+	start int64    // where the record of that entry starts; -1 when not known
 
 	touched []*queue // scratch of append, under batch
 }
@@ -96,7 +97,9 @@ func (s *queueSet) append(entries []QueueEntry, limit ha.LogOffset) error {
 	s.dirty = s.dirty || len(s.touched) > 0
 	for i := len(entries) - 1; i >= 0 && err == nil; i-- {
 		if end := entryEnd(entries[i].Log, entries[i].Size); end <= limit {
-			s.filed = max(s.filed, int64(end))
+			if int64(end) > s.filed {
+				s.filed, s.start = int64(end), int64(entries[i].Log)
+			}
 			break
 		}
 	}
@@ -104,11 +107,12 @@ func (s *queueSet) append(entries []QueueEntry, limit ha.LogOffset) error {
 	return err
 }
 
-// filedEnd is the log offset below which every record has its queue entry.
-func (s *queueSet) filedEnd() ha.LogOffset {
+// filedTo is the log offset below which every record has its queue entry, and
+// the start of a record below it, -1 when none is known.
+func (s *queueSet) filedTo() (end, start ha.LogOffset) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return logOff(s.filed)
+	return logOff(s.filed), logOff(s.start)
 }
 
 func (s *queueSet) offerAll(entries []QueueEntry, limit ha.LogOffset) error {
@@ -150,7 +154,10 @@ func (s *queueSet) cut(log ha.LogOffset) error {
 		}
 	}
 	s.mu.Lock()
-	s.dirty, s.filed = true, min(s.filed, int64(log))
+	s.dirty = true
+	if int64(log) < s.filed {
+		s.filed, s.start = int64(log), -1
+	}
 	s.mu.Unlock()
 	return nil
 }

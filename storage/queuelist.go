@@ -23,17 +23,20 @@ const queueListMagic = "LSQUEUE1"
 // queueList is the decoded side file.
 type queueList struct {
 	dispatched ha.LogOffset // units of everything below were synced
+	logMin     ha.LogOffset // where the log began
 	queues     []QueueBounds
 }
 
 func (l queueList) encode() []byte {
 	b := append(make([]byte, 0, 32+len(l.queues)*40), queueListMagic...)
 	b = binary.AppendUvarint(b, uint64(l.dispatched))
+	b = binary.AppendUvarint(b, uint64(l.logMin))
 	b = binary.AppendUvarint(b, uint64(len(l.queues)))
 	for _, q := range l.queues {
 		b = binary.AppendUvarint(b, uint64(len(q.Topic)))
 		b = append(b, q.Topic...)
 		b = binary.AppendUvarint(b, uint64(q.Queue))
+		b = binary.AppendUvarint(b, uint64(q.Min))
 		b = binary.AppendUvarint(b, uint64(q.Max))
 	}
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
@@ -48,10 +51,12 @@ func decodeQueueList(b []byte) (queueList, error) {
 	}
 	d := varReader{rest: b[len(queueListMagic):n]}
 	l.dispatched = ha.LogOffset(d.uint(1<<63 - 1))
+	l.logMin = ha.LogOffset(d.uint(1<<63 - 1))
 	count := d.uint(MaxQueues)
 	for i := uint64(0); i < count && d.err == nil; i++ {
 		q := QueueBounds{Topic: string(d.bytes(MaxTopic))}
 		q.Queue = int32(d.uint(1<<31 - 1))
+		q.Min = int64(d.uint(maxQueueOffset))
 		q.Max = int64(d.uint(maxQueueOffset))
 		l.queues = append(l.queues, q)
 	}

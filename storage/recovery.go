@@ -180,7 +180,7 @@ func (r *recovery) startingPoint() error {
 		if r.listed {
 			r.dispatched = int64(r.list.dispatched)
 		}
-		r.from = min(r.dispatched, r.boundary(int64(r.floor.floor)))
+		r.from = min(r.dispatched, int64(r.floor.anchor), r.boundary(int64(r.floor.floor)))
 	}
 	r.dispatched = min(max(r.dispatched, lo), end)
 	r.from = min(max(r.from, lo), end)

@@ -11,6 +11,7 @@ const tornSector = 512
 // tail is where a log ends and what lies behind.
 type tail struct {
 	end    int64        // after the last good record
+	start  int64        // where that record or blank starts; -1 when there is none
 	last   int64        // after the last byte that is not zero; end when there is none
 	later  int64        // first valid record behind a bad one, -1 when there is none
 	lost   bool         // with nothing behind: what is bad is what a torn write leaves
@@ -31,23 +32,35 @@ type tail struct {
 //     has joined again, and what is cut is kept aside;
 //   - below the floor: corruption. Nothing is cut, nothing is written.
 func findTail(r *logReader, x extent) (tail, error) {
+	for {
+		t, err := scanTail(r, x)
+		if err != nil || t.start >= 0 || x.from <= r.log.min {
+			return t, err
+		}
+		// Not even the record it was to begin with is there: the log lost more than
+		// its tail, and where it ends is further down.
+		x.from = max(int64(segmentBefore(logOff(x.from), r.log.size)), r.log.min)
+	}
+}
+
+func scanTail(r *logReader, x extent) (tail, error) {
 	s := logScanner{reader: r, off: x.from, stop: x.stop, chunk: chunkBytes(r.log.size)}
+	t := tail{start: -1, later: -1}
 	for {
 		f, at, done, err := s.next()
+		t.end, t.last, t.reason = at, at, f.Reason
 		switch {
 		case err != nil:
 			// The device cannot read it: latent errors are damage like any other.
-			return tail{end: at, last: at, later: -1, reason: err.Error(), damage: r.log.damageAt(at, err.Error())}, nil
-		case done:
-			return tail{end: at, last: at, later: -1}, nil
-		case f.Kind == FoundRecord || f.Kind == FoundBlank:
-			continue
-		}
-		t := tail{end: at, last: at, later: -1, reason: f.Reason}
-		if at == x.sealed && f.Kind == FoundUnwritten {
+			t.reason, t.damage = err.Error(), r.log.damageAt(at, err.Error())
 			return t, nil
+		case done, at == x.sealed && f.Kind == FoundUnwritten:
+			return t, nil
+		case f.Kind == FoundRecord || f.Kind == FoundBlank:
+			t.start = at
+		default:
+			return t, t.judge(r, x)
 		}
-		return t, t.judge(r, x)
 	}
 }
 
