@@ -30,7 +30,7 @@ func (r *Run) build() {
 	r.Load = NewLoad(&r.Setup, r.World.Now)
 	r.Truth.disk = func(n string) *vfs.Mem { return r.World.Node(n).Disk() }
 	r.Truth.up = func(n string) bool { return n != "" && r.World.Machine(n) != nil }
-	r.Truth.record = r.record
+	r.Truth.committed = r.mostApplied
 	r.World.Observe(r.Judge)
 	r.handleActions()
 	for i := range r.Setup.Namesrvs {
@@ -38,6 +38,7 @@ func (r *Run) build() {
 	}
 	for i := range r.Setup.Controllers {
 		r.add(sim.NodeSpec{Name: ControllerNode(i), Boot: r.bootController(i)})
+		r.controllers = append(r.controllers, r.World.Node(ControllerNode(i)))
 	}
 	for g := range r.Setup.Groups {
 		for b := range r.Setup.Replicas {
@@ -82,21 +83,16 @@ func (r *Run) simOptions() (o sim.Options) {
 	return o
 }
 
-// record is the committed record of a group as the controller that applied most
-// of the log holds it.
-func (r *Run) record(group string) (controller.Record, bool) {
-	var best controller.Record
-	found := false
-	for i := range r.Setup.Controllers {
-		c, ok := r.World.Machine(ControllerNode(i)).(*controller.Controller)
-		if !ok || c == nil {
-			continue
-		}
-		if rec, ok := c.Record(group); ok && (!found || rec.SetEpoch > best.SetEpoch || rec.SetEpoch == best.SetEpoch && len(rec.Members) > len(best.Members)) {
-			best, found = rec, true
+// mostApplied is the running controller that applied most of the log, nil when
+// none runs, and the index it covers.
+func (r *Run) mostApplied() (best *controller.Controller, index uint64) {
+	for i := range r.controllers {
+		c, ok := r.controllers[i].Machine().(*controller.Controller)
+		if ok && (best == nil || c.Applied() > index) {
+			best, index = c, c.Applied()
 		}
 	}
-	return best, found
+	return best, index
 }
 
 func (s *Setup) namesrvAddrs() []string {

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -18,13 +19,13 @@ const (
 const ClusterName = "DrillCluster"
 
 // GroupName is the brokerName of the g-th group, from 0.
-func GroupName(g int) string { return fmt.Sprintf("broker-%c", 'a'+g) }
+func GroupName(g int) string { return "broker-" + string(rune('a'+g)) }
 
 // BrokerNode is the node name of the b-th broker of the g-th group, from 0.
-func BrokerNode(g, b int) string { return fmt.Sprintf("%c%d", 'a'+g, b+1) }
+func BrokerNode(g, b int) string { return string(rune('a'+g)) + strconv.Itoa(b+1) }
 
 // ControllerNode is the node name of the i-th controller, from 0.
-func ControllerNode(i int) string { return fmt.Sprintf("c%d", i+1) }
+func ControllerNode(i int) string { return "c" + strconv.Itoa(i+1) }
 
 // NamesrvNode is the node name of the i-th name server, from 0.
 func NamesrvNode(i int) string { return fmt.Sprintf("n%d", i+1) }

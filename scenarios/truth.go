@@ -17,24 +17,28 @@ import (
 // Truth looks at the simulated disks and at the committed controller record: it
 // is what the ledger compares the product's words with.
 type Truth struct {
-	setup  *Setup
-	disk   func(node string) *vfs.Mem
-	up     func(node string) bool
-	record func(group string) (controller.Record, bool) // of the controller that applied most
+	setup *Setup
+	disk  func(node string) *vfs.Mem
+	up    func(node string) bool
+	// committed is the running controller that applied most of the log, and how far.
+	committed func() (*controller.Controller, uint64)
 
 	now      func() int64
 	unwell   map[*sim.Fault]bool // faults under way that keep nodes from the controllers
 	wellFrom map[string]int64    // node → since when none has touched it and it runs
 
-	ids  map[string]ha.BrokerID // node → id, read from the node's own disk
-	sets map[string]map[ha.MasterEpoch]ha.IDs
-	last map[string]controller.Record
+	ids   map[string]ha.BrokerID // node → id, read from the node's own disk
+	at    map[holder]string      // the other way round
+	sets  map[string]map[ha.MasterEpoch]ha.IDs
+	last  map[string]controller.Record
+	seen  map[string]uint64 // log index that last covers
+	files map[int64]string  // names of segments by their start
 }
 
 var _ checker.Truth = (*Truth)(nil)
 
 func newTruth(s *Setup) *Truth {
-	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{},
+	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, at: map[holder]string{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{}, seen: map[string]uint64{}, files: map[int64]string{},
 		unwell: map[*sim.Fault]bool{}, wellFrom: map[string]int64{}}
 }
 
@@ -62,15 +66,28 @@ func (t *Truth) ID(node string) ha.BrokerID {
 	return t.ids[node]
 }
 
+// holder names a broker of a group.
+type holder struct {
+	group string
+	id    ha.BrokerID
+}
+
 // forget drops what was known of a node whose disk was replaced.
-func (t *Truth) forget(node string) { delete(t.ids, node) }
+func (t *Truth) forget(node string) {
+	delete(t.ids, node)
+	clear(t.at)
+}
 
 // Node is the node that holds the broker id of the group; "" when none does.
 func (t *Truth) Node(group string, b ha.BrokerID) string {
+	if n := t.at[holder{group, b}]; n != "" {
+		return n
+	}
 	g := groupIndex(group)
 	for i := range t.setup.Replicas {
-		if t.ID(BrokerNode(g, i)) == b {
-			return BrokerNode(g, i)
+		if n := BrokerNode(g, i); t.ID(n) == b {
+			t.at[holder{group, b}] = n
+			return n
 		}
 	}
 	return ""
@@ -85,11 +102,21 @@ func (t *Truth) log(group string, b ha.BrokerID, off ha.LogOffset, n int, read r
 	}
 	seg := t.setup.SegmentBytes
 	start := int64(off) / seg * seg
-	raw, ok := read(t.disk(node), fmt.Sprintf("commitlog/%020d", start), int64(off)-start, n)
+	raw, ok := read(t.disk(node), t.segment(start), int64(off)-start, n)
 	if !ok || len(raw) < n {
 		return nil
 	}
 	return raw
+}
+
+// segment is the file name of the segment that starts at an offset.
+func (t *Truth) segment(start int64) string {
+	name := t.files[start]
+	if name == "" {
+		name = fmt.Sprintf("commitlog/%020d", start)
+		t.files[start] = name
+	}
+	return name
 }
 
 // Cached is what the broker's operating system would read now.
@@ -121,15 +148,16 @@ func (t *Truth) MinOffset(group string, b ha.BrokerID) ha.LogOffset {
 
 // refresh takes the committed record of a group and remembers its set by epoch.
 func (t *Truth) refresh(group string) controller.Record {
-	rec, ok := t.record(group)
-	if !ok {
-		return t.last[group]
-	}
+	c, index := t.committed()
 	old := t.last[group]
-	if rec.SetEpoch < old.SetEpoch {
+	if c == nil || index <= t.seen[group] {
 		return old
 	}
-	t.last[group] = rec
+	rec, ok := c.Record(group)
+	if !ok || rec.SetEpoch < old.SetEpoch {
+		return old
+	}
+	t.last[group], t.seen[group] = rec, index
 	if rec.Epoch > 0 {
 		if t.sets[group] == nil {
 			t.sets[group] = map[ha.MasterEpoch]ha.IDs{}

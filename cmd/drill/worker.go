@@ -183,7 +183,7 @@ func startWorker() (*worker, error) {
 		return nil, fmt.Errorf("find own program: %w", err)
 	}
 	w := &worker{cmd: exec.Command(self, "worker"), stderr: &tail{}}
-	w.cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	w.cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
 	w.cmd.Stderr = w.stderr
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("worker pipe: %w", err)

@@ -308,6 +308,9 @@ func (c *Controller) State() (State, uint64) {
 	return s, c.applied
 }
 
+// Applied is the log index that the state covers.
+func (c *Controller) Applied() uint64 { return c.applied }
+
 // Leading reports whether this node leads and has applied everything committed
 // before its term, and the raft term it is in.
 func (c *Controller) Leading() (leads bool, term uint64) { return c.ready(), c.term }
