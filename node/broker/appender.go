@@ -93,7 +93,9 @@ func (b *Broker) local() (ha.LogOffset, ha.AckClass) {
 func (b *Broker) append(now node.Now, p placement) placed {
 	invariant.That(b.role.master() && (p.system || b.role.serving()), "append by a broker that is not master")
 	size := p.record.Size()
-	invariant.That(size <= b.o.maxRecordBytes(), "record of %d bytes was admitted, limit %d", size, b.o.maxRecordBytes())
+	if size > b.o.maxRecordBytes() {
+		invariant.That(false, "record of %d bytes was admitted, limit %d", size, b.o.maxRecordBytes())
+	}
 	if rest, blank := storage.NeedsBlank(b.log.end, size, b.o.MappedFileSizeCommitLog); blank {
 		b.appendBlank(rest)
 	}

@@ -28,7 +28,9 @@ func (f *fifo[T]) front() *T { return f.at(f.first) }
 
 // at is the element with sequence number seq.
 func (f *fifo[T]) at(seq uint64) *T {
-	invariant.That(seq >= f.first && seq < f.next, "fifo: %d is outside [%d,%d)", seq, f.first, f.next)
+	if seq < f.first || seq >= f.next { // numbers are boxed only on failure: this runs for each message
+		invariant.That(false, "fifo: %d is outside [%d,%d)", seq, f.first, f.next)
+	}
 	return &f.ring[seq&uint64(len(f.ring)-1)]
 }
 
@@ -45,9 +47,12 @@ func (f *fifo[T]) pop() T {
 // reset empties the queue and releases its memory; sequence numbers go on.
 func (f *fifo[T]) reset() { f.ring, f.first = nil, f.next }
 
-// shrink releases the memory of an empty queue.
+// keptRing is the capacity up to which an empty queue keeps its memory.
+const keptRing = 64
+
+// shrink releases the memory of an empty queue that has grown large.
 func (f *fifo[T]) shrink() {
-	if f.len() == 0 {
+	if f.len() == 0 && len(f.ring) > keptRing {
 		f.reset()
 	}
 }

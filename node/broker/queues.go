@@ -129,7 +129,9 @@ func (t *queueTable) show(confirm ha.LogOffset) {
 	for ; t.shown < t.order.next; t.shown++ {
 		p := t.order.at(t.shown)
 		e, ok := p.q.entry(p.off)
-		invariant.That(ok, "queue %s/%d: entry %d left before it was shown", p.q.topic, p.q.id, p.off)
+		if !ok {
+			invariant.That(false, "queue %s/%d: entry %d left before it was shown", p.q.topic, p.q.id, p.off)
+		}
 		if e.end() > confirm {
 			return
 		}

@@ -60,7 +60,9 @@ type waiter struct {
 	log         ha.LogOffset
 	count       int32 // messages of a batch
 	txid        string
-	batchIDs    string // offset message ids of a batch, joined with commas; "" for a single message
+	batchIDs    string     // offset message ids of a batch, joined with commas; "" for a single message
+	sealed      bool       // the request carried an end-to-end checksum; so does the answer
+	durability  Durability // what proven rests on; 0 where nothing was waited for
 }
 
 // verdict is how a waiter ends.
@@ -122,7 +124,7 @@ func (b *Broker) reply(s node.SessionID, f *wire.Frame, code int32, remark strin
 	}
 	b.fx.Send(s, wire.Frame{Link: wire.Remoting, Body: body, Head: wire.Head{
 		Code: code, Language: "GO", Version: brokerVersion, Opaque: f.Head.Opaque,
-		Flag: wire.FlagResponse, Remark: remark, Ext: ext,
+		Flag: wire.FlagResponse, Remark: remark, Ext: ext, Sealed: f.Head.Sealed,
 	}})
 }
 

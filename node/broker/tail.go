@@ -44,7 +44,9 @@ func (t *tail) start(end ha.LogOffset) ha.LogOffset {
 func (t *tail) extend(at ha.LogOffset, n int) []byte {
 	if k := len(t.chunks); k > 0 {
 		c := &t.chunks[k-1]
-		invariant.That(c.end() == at, "tail ends at %d, extended at %d", c.end(), at)
+		if c.end() != at {
+			invariant.That(false, "tail ends at %d, extended at %d", c.end(), at)
+		}
 		if cap(c.buf)-len(c.buf) >= n {
 			c.buf = c.buf[:len(c.buf)+n]
 			return c.buf[len(c.buf)-n:]

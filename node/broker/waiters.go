@@ -28,7 +28,9 @@ func (b *Broker) await(w waiter) {
 	q := &b.waiters.queue
 	if q.len() > 0 {
 		last := q.at(q.next - 1)
-		invariant.That(last.end <= w.end, "waiter for %d queued behind one for %d", w.end, last.end)
+		if last.end > w.end {
+			invariant.That(false, "waiter for %d queued behind one for %d", w.end, last.end)
+		}
 	}
 	q.push(w)
 }
@@ -48,7 +50,9 @@ func (b *Broker) settleWaiters() {
 		switch {
 		case d.Outcome == Acknowledge:
 			b.waiters.acknowledged = max(b.waiters.acknowledged, d.Ack.Offset())
-			b.answer(b.now, q.pop(), proven)
+			w := q.pop()
+			w.durability = d.Ack.Durability()
+			b.answer(b.now, w, proven)
 		case d.Outcome == Reject:
 			// Appended, and never to be proven under this authority: unknown.
 			b.answer(b.now, q.pop(), slaveTimeout)
