@@ -2,7 +2,6 @@ package controller
 
 import (
 	"slices"
-	"time"
 
 	"lockstep/internal/event"
 	"lockstep/internal/ha"
@@ -46,8 +45,7 @@ func (c *Controller) registerAnswer(now node.Now, r *read, cmd *register, out ou
 	k := memberKey{cmd.key, cmd.id}
 	if o := c.registeredLife(cmd.key, m); o == nil {
 		c.observe(now, r.session, k, observation{
-			life: m.Incarnation(), report: cmd.report, priority: cmd.priority, notBefore: r.at.Add(-c.o.BrokerHeartbeatInterval),
-			timeout: time.Duration(0),
+			life: m.Incarnation(), report: cmd.report, priority: priorityOf(cmd.priority), notBefore: r.at.Add(-c.o.BrokerHeartbeatInterval),
 		})
 	}
 	h := wire.RegisterToControllerResponse{ClusterName: cmd.key.Cluster, BrokerName: cmd.key.Group, MasterBrokerID: ha.NoBroker, MasterView: c.view(rec)}

@@ -22,7 +22,6 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"lockstep/internal/event"
-	"lockstep/internal/ha"
 	"lockstep/internal/invariant"
 	"lockstep/node"
 	"lockstep/node/wire"
@@ -65,6 +64,7 @@ type Controller struct {
 	snapped uint64 // index of its newest durable snapshot
 
 	peers    []*peer // configured others, ascending by raft id
+	list     uint64  // hash of the configured ids
 	sessions map[node.SessionID]*session
 	dials    uint64 // of this life, for session ids
 
@@ -105,6 +105,7 @@ func New(o Options, rec raftstore.Recovered) (*Controller, error) {
 		return nil, fmt.Errorf("controller store belongs to %q, this is %q", rec.Identity.Node, o.SelfID)
 	}
 	c.addPeers()
+	c.list = c.listHash()
 	if rec.Empty() {
 		return c, nil
 	}
@@ -331,5 +332,4 @@ func (c *Controller) CheckInvariants() {
 	for _, p := range c.pending {
 		invariant.That(p.origin.sequence <= c.sequence, "proposal from the future")
 	}
-	invariant.That(ha.NoBroker < 0, "no broker is negative")
 }

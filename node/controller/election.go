@@ -6,7 +6,6 @@ import (
 	"lockstep/internal/event"
 	"lockstep/internal/ha"
 	"lockstep/node"
-	"lockstep/node/wire"
 )
 
 // settleElections looks at every group: level-triggered, so that no missed moment
@@ -41,6 +40,10 @@ func (c *Controller) watchMaster(now node.Now, rec *Record, w *watch, look bool)
 	if !silent {
 		w.silent = false
 	}
+	// A master that stops says so while it drains: that is no reason to hurry. One that
+	// goes on saying it is replaced like a silent one.
+	o := c.registeredLife(rec.Key, m)
+	w.unready = o != nil && o.unready > 0 && now.Mono > o.unready.Add(o.timeout)
 }
 
 // need says why the group needs an election, and whom to leave out; "" for none.
@@ -63,7 +66,7 @@ func (c *Controller) need(rec *Record, w *watch) (cause string, exclude ha.Broke
 			return "the master hands over", rec.Master
 		}
 		return "the master gave up its authority", ha.NoBroker
-	case o != nil && o.report.ready == wire.ReadyNo:
+	case w.unready:
 		return "the master's store may not be promoted", ha.NoBroker
 	}
 	return "", ha.NoBroker

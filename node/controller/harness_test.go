@@ -158,7 +158,9 @@ func (l *life) dropFar(e *wireEnd) {
 	}
 }
 
-func (b *bench) clock() node.Now { return node.Now{Mono: b.now, Wall: 1_700_000_000_000 + int64(b.now)/1e6} }
+func (b *bench) clock() node.Now {
+	return node.Now{Mono: b.now, Wall: 1_700_000_000_000 + int64(b.now)/1e6}
+}
 
 func (b *bench) after(d time.Duration, do func()) {
 	b.order++
@@ -293,7 +295,9 @@ func (l *life) dial(d node.Dial) {
 		id := far.nextIn
 		far.sessions[id] = &wireEnd{far: l.name, farID: d.Session}
 		l.sessions[d.Session] = &wireEnd{far: far.name, farID: id}
-		far.in(farBoot, func(c *Controller) { c.SessionUp(l.b.clock(), id, node.Peer{Link: d.Link, Addr: l.name, Local: d.Addr}) })
+		far.in(farBoot, func(c *Controller) {
+			c.SessionUp(l.b.clock(), id, node.Peer{Link: d.Link, Addr: l.name, Local: d.Addr})
+		})
 		l.in(boot, func(c *Controller) { c.SessionUp(l.b.clock(), d.Session, node.Peer{Link: d.Link, Addr: d.Addr}) })
 	})
 }

@@ -28,6 +28,7 @@ func newLeadership(term uint64, now node.Time) *leadership {
 // watch is the leader's view of one group.
 type watch struct {
 	silent   bool      // the scan found the master silent
+	unready  bool      // the master has said for a time-out that its store may not be promoted
 	blocked  string    // why a needed election does not happen, "" when none is needed
 	electing uint64    // sequence of an election command without result, 0 none
 	firstAt  node.Time // when the group was first seen with a registered member; 0 not yet
@@ -103,6 +104,7 @@ type observation struct {
 	epoch     ha.MasterEpoch // of the role it plays
 	fenced    ha.MasterEpoch // authority it has given up for good
 	handOver  bool           // it asks for a successor
+	unready   node.Time      // since when its store may not be promoted; 0 while it may
 	sequence  uint64         // of the heartbeat, in its life; 0 from a registration or Java
 }
 
@@ -174,7 +176,13 @@ func (c *Controller) observe(now node.Now, id node.SessionID, k memberKey, o obs
 		if o.sequence < old.sequence {
 			return // it was overtaken on another session
 		}
-		o.notBefore = max(o.notBefore, old.notBefore)
+		o.notBefore, o.unready = max(o.notBefore, old.notBefore), old.unready
+	}
+	switch {
+	case o.report.ready != wire.ReadyNo:
+		o.unready = 0
+	case o.unready == 0:
+		o.unready = max(now.Mono, 1)
 	}
 	c.seen[k] = &o
 }
@@ -201,7 +209,7 @@ func (c *Controller) heartbeat(now node.Now, id node.SessionID, f *wire.Frame) {
 		return
 	}
 	o := observation{
-		life: h.Of(h.BrokerID), report: reportOf(&h.ReplicaReport), priority: h.ElectionPriority, epoch: h.Epoch,
+		life: h.Of(h.BrokerID), report: reportOf(&h.ReplicaReport), priority: priorityOf(h.ElectionPriority), epoch: h.Epoch,
 		fenced: h.Fenced, handOver: h.HandOver, timeout: time.Duration(h.HeartbeatTimeoutMillis) * time.Millisecond,
 		notBefore: c.sentAfter(now.Mono, &h), sequence: h.Sequence,
 	}

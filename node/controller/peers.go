@@ -79,7 +79,7 @@ func (c *Controller) cluster() string {
 }
 
 func (c *Controller) helloTo(p *peer) hello {
-	h := hello{group: c.o.ControllerGroup, list: c.listHash(), node: c.o.SelfID, to: p.Node, store: c.identity.Store}
+	h := hello{group: c.o.ControllerGroup, list: c.list, node: c.o.SelfID, to: p.Node, store: c.identity.Store}
 	if c.phase == phaseMember {
 		h.cluster, h.raftID = c.cluster(), c.raftID
 	}
@@ -256,7 +256,7 @@ func (c *Controller) objection(h hello) refusal {
 		x.reason = "controller " + h.node + " is not in this controller's controllerDLegerPeers"
 	case h.store == "" || h.store == c.identity.Store:
 		x.reason = "its store is a copy of " + c.o.SelfID + "'s, or has no identity: every controller needs a store of its own"
-	case c.phase == phaseEmpty && h.cluster == "" && h.list != c.listHash():
+	case c.phase == phaseEmpty && h.cluster == "" && h.list != c.list:
 		x.reason = "it is configured with other controllers: controllerDLegerPeers must name the same ids everywhere"
 	case c.phase == phaseSaving && h.cluster == "":
 		x.reason = c.o.SelfID + " is being taken into a cluster right now"

@@ -28,7 +28,15 @@ func (c *Controller) propose(now node.Now, cmd command, from *read) (sequence ui
 	}
 	c.sequence++
 	p := &proposal{origin{c.raftID, c.term, c.sequence}, cmd, from, now.Mono.Add(c.o.RequestTimeout)}
-	if err := c.rn.Propose(encodeCommand(p.origin, cmd)); err != nil {
+	data := encodeCommand(p.origin, cmd)
+	if _, _, err := decodeCommand(data); err != nil {
+		// Every controller would stop at an entry that does not decode.
+		if from != nil {
+			c.refuse(from.session, from.frame, wire.CodeInvalidRequest, "request %d: a text is longer than %d bytes or a number out of range", from.kind, maxText)
+		}
+		return 0, false
+	}
+	if err := c.rn.Propose(data); err != nil {
 		if from != nil {
 			c.reply(from.session, from.frame, answer{code: wire.CodeSystemBusy, remark: "the log takes no change at the moment; nothing was done"})
 		}

@@ -73,6 +73,15 @@ func (r *reader) report() report {
 	}
 }
 
+// priorityOf reads an election priority: 0 is one that was not given, which is
+// RocketMQ's default, the last.
+func priorityOf(p int32) int32 {
+	if p == 0 {
+		return 1<<31 - 1
+	}
+	return p
+}
+
 func (c *register) kind() commandKind { return kindRegister }
 
 func (c *register) put(w *writer) {
@@ -94,14 +103,11 @@ func readRegister(r *reader) *register {
 }
 
 func (c *register) apply(s *State) outcome {
+	if out := c.admit(s); !out.ok() {
+		return out
+	}
 	rec := s.group(c.key)
-	if rec == nil {
-		return refused(wire.CodeBrokerNeedsRegister, "broker group %s is unknown: apply for an id first", c.key)
-	}
 	m := rec.member(c.id)
-	if m == nil {
-		return refused(wire.CodeBrokerNeedsRegister, "broker id %d of %s is unknown: apply for an id first", c.id, c.key)
-	}
 	if why := c.refusal(rec, m); why != "" {
 		return outcome{code: wire.CodeBrokerIDInvalid, remark: why}.with(event.Event{
 			Kind: event.RegisterRefused, Group: c.key.Group, Broker: c.id, Text: why,
@@ -111,6 +117,20 @@ func (c *register) apply(s *State) outcome {
 	return outcome{}.with(event.Event{
 		Kind: event.BrokerRegistered, Group: c.key.Group, Broker: c.id, Text: m.Incarnation().String(),
 	})
+}
+
+// admit makes sure that the id exists. A broker whose store carries an identity was
+// given its id once: when the controllers do not know it, they lost their data, and
+// it is taken in again (P17). Anybody else applies for an id first.
+func (c *register) admit(s *State) outcome {
+	if rec := s.group(c.key); rec != nil && rec.member(c.id) != nil {
+		return outcome{}
+	}
+	if c.report.store == "" || c.refusal(&Record{}, &Member{}) != "" {
+		return refused(wire.CodeBrokerNeedsRegister, "broker %d of %s is unknown: apply for an id first", c.id, c.key)
+	}
+	again := applyID{c.key, c.id, c.addr + ";" + string(c.report.store)}
+	return again.apply(s)
 }
 
 // same reports whether the registration is a repetition by the registered life.
@@ -172,7 +192,7 @@ func (c *register) record(rec *Record, m *Member) {
 		m.BootFloor = max(m.BootFloor, r.boot)
 	}
 	m.Registered, m.Store, m.Boot, m.Nonce = true, r.store, r.boot, r.nonce
-	m.Addr, m.HAAddr, m.Priority = c.addr, c.haAddr, c.priority
+	m.Addr, m.HAAddr, m.Priority = c.addr, c.haAddr, priorityOf(c.priority)
 	m.Claim, m.Class, m.Learner = r.claim, r.class, r.learner
 	m.Replicas, m.MinInSync = r.replicas, r.minInSync
 	m.LastEpoch, m.End, m.Highest = r.lastEpoch, r.end, max(r.highest, r.lastEpoch)

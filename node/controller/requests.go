@@ -80,11 +80,7 @@ func (c *Controller) request(now node.Now, id node.SessionID, f *wire.Frame) {
 		c.metadata(id, f)
 		return
 	}
-	serve := map[int32]func(node.Now, node.SessionID, *wire.Frame){
-		wire.ReqAlterSyncStateSet: c.alterRequest, wire.ReqElectMaster: c.electRequest,
-		wire.ReqRegisterToController: c.registerRequest, wire.ReqGetReplicaInfo: c.replicaInfoRequest,
-		wire.ReqGetNextBrokerID: c.nextIDRequest, wire.ReqApplyBrokerID: c.applyIDRequest,
-	}[f.Head.Code]
+	serve := c.handler(f.Head.Code)
 	switch {
 	case serve == nil:
 		c.refuse(id, f, wire.CodeRequestCodeNotSupported, " request type %d not supported", f.Head.Code)
@@ -93,6 +89,25 @@ func (c *Controller) request(now node.Now, id node.SessionID, f *wire.Frame) {
 	default:
 		serve(now, id, f)
 	}
+}
+
+// handler is who serves a request of the leader, nil for one nobody serves.
+func (c *Controller) handler(code int32) func(node.Now, node.SessionID, *wire.Frame) {
+	switch code {
+	case wire.ReqAlterSyncStateSet:
+		return c.alterRequest
+	case wire.ReqElectMaster:
+		return c.electRequest
+	case wire.ReqRegisterToController:
+		return c.registerRequest
+	case wire.ReqGetReplicaInfo:
+		return c.replicaInfoRequest
+	case wire.ReqGetNextBrokerID:
+		return c.nextIDRequest
+	case wire.ReqApplyBrokerID:
+		return c.applyIDRequest
+	}
+	return nil
 }
 
 // checkNames refuses names and addresses that are empty or too long.

@@ -103,6 +103,11 @@ func decodeState(b []byte) (State, error) {
 	if err := r.end("controller state"); err != nil {
 		return State{}, err
 	}
+	for i := range s.Groups {
+		if flaw := s.Groups[i].flaw(); flaw != "" {
+			return State{}, fmt.Errorf("controller state: %s: %s", s.Groups[i].Key, flaw)
+		}
+	}
 	return s, nil
 }
 

@@ -252,16 +252,33 @@ func (s *State) voterOf(node string) (Voter, bool) {
 	return Voter{}, false
 }
 
-// check asserts what must hold of every record after every command.
-func (r *Record) check() {
-	invariant.That(r.Epoch >= 0 && r.SetEpoch >= 0 && r.Floor >= 0, "%s: negative epoch or floor", r.Key)
-	invariant.That(!r.Elected() || r.Set.Has(r.Master), "%s: master %d is not in its set %v", r.Key, r.Master, r.Set)
-	invariant.That(r.Elected() == (r.Master >= 0), "%s: a set without a master or the reverse", r.Key)
+// flaw says which rule of every record does not hold, or "".
+func (r *Record) flaw() string {
+	switch {
+	case r.Epoch < 0 || r.SetEpoch < 0 || r.Floor < 0:
+		return "negative epoch or floor"
+	case r.Elected() && !r.Set.Has(r.Master):
+		return fmt.Sprintf("master %d is not in its set %v", r.Master, r.Set)
+	case r.Elected() != (r.Master >= 0):
+		return "a set without a master or the reverse"
+	case int32(len(r.Set)) >= r.MinInSync && len(r.Retained) > 0:
+		return "members are retained although the set suffices"
+	}
 	for _, id := range r.history() {
-		invariant.That(r.member(id) != nil, "%s: member %d of the set is unknown", r.Key, id)
+		if r.member(id) == nil {
+			return fmt.Sprintf("member %d of the set is unknown", id)
+		}
 	}
 	for _, id := range r.Retained {
-		invariant.That(!r.Set.Has(id), "%s: %d is retained and in the set", r.Key, id)
+		if r.Set.Has(id) {
+			return fmt.Sprintf("%d is retained and in the set", id)
+		}
 	}
-	invariant.That(int32(len(r.Set)) < r.MinInSync || len(r.Retained) == 0, "%s: members are retained although the set suffices", r.Key)
+	return ""
+}
+
+// check asserts what must hold of every record after every command.
+func (r *Record) check() {
+	flaw := r.flaw()
+	invariant.That(flaw == "", "%s: %s", r.Key, flaw)
 }
