@@ -42,8 +42,17 @@ type Ack struct {
 	Epoch       ha.MasterEpoch
 	Log         ha.LogOffset // from the message id of the answer
 	QueueOffset int64
+	Claim       string // what the answer says it proves, one of the claims below; "" when it does not say
 	At          int64
 }
+
+// What a SEND_OK may say of itself: the master's copy alone, or copies on other
+// replicas too, received or durable.
+const (
+	ClaimLocal      = "local"
+	ClaimReceived   = "replicated-received"
+	ClaimReplicated = "replicated"
+)
 
 // copyState is one replica's copy of a message since its acknowledgement.
 type copyState struct {
@@ -134,6 +143,7 @@ func (l *Ledger) Acknowledged(a Ack) {
 	l.byPlace[at] = m
 	l.messages[a.Group] = append(l.messages[a.Group], m)
 	l.gather(m)
+	l.gatherPast(m)
 	l.evidence(m)
 	if p, ok := l.promoted[a.Group]; ok && a.Epoch < p.Epoch {
 		l.verify(m, p, l.truth.MinOffset(p.Group, p.Master)) // too late: the newer log decides at once
@@ -221,7 +231,41 @@ func (l *Ledger) evidence(m *message) {
 	if !p.All && holders < p.Count {
 		l.fail("too-few-copies", a.At, "%s is acknowledged with %d copies, %d are promised", a.Key, holders, p.Count)
 	}
+	l.claimed(m, p, set)
 	l.newestHolds(m, p)
+}
+
+// claimed compares what the SEND_OK says of itself with the copies there are. More
+// copies than claimed are fine; a set of one proves the master's alone.
+func (l *Ledger) claimed(m *message, p Policy, set ha.IDs) {
+	var class ha.AckClass
+	switch m.ack.Claim {
+	case "", ClaimLocal:
+		return
+	case ClaimReceived:
+		class = ha.ClassReceived
+	case ClaimReplicated:
+		class = ha.ClassDurable
+	default:
+		l.fail("durability-unknown", m.ack.At, "%s is acknowledged as %q", m.ack.Key, m.ack.Claim)
+		return
+	}
+	copies, short := 0, m.class(m.ack.Master) < class
+	for _, c := range m.copies {
+		if c.class >= class {
+			copies++
+		}
+	}
+	need := 2
+	if !p.All {
+		need = max(need, p.Count)
+	}
+	for _, b := range set {
+		short = short || p.All && m.class(b) < class
+	}
+	if short || copies < need {
+		l.fail("durability-overclaimed", m.ack.At, "%s is acknowledged as %s: %d copies are %v, set %v, %d are needed", m.ack.Key, m.ack.Claim, copies, class, set, need)
+	}
 }
 
 // newestHolds: a deposed master may still succeed only with messages that the

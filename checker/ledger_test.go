@@ -75,6 +75,67 @@ func ackOf(key string) Ack {
 	return Ack{Key: key, Group: "g", Master: 1, Epoch: 1, Log: 0, QueueOffset: 0, At: 1e9}
 }
 
+// claims is an acknowledgement that says what it proves.
+func claims(claim string) Ack {
+	a := ackOf("a")
+	a.Claim = claim
+	return a
+}
+
+// TestClaims compares what a SEND_OK says of itself with the copies there are.
+func TestClaims(t *testing.T) {
+	rec := record("a", 0, 0)
+	one := Policy{Count: 1, Min: 1, Class: ha.ClassReceived}
+	cases := []struct {
+		name, claim string
+		policy      Policy
+		set         ha.IDs
+		copies      [3]ha.AckClass // of brokers 1 to 3
+		want        string
+	}{
+		{"set of one, local", ClaimLocal, one, ha.NewIDs(1), [3]ha.AckClass{ha.ClassDurable}, ""},
+		{"set of one called replicated", ClaimReplicated, Policy{All: true, Min: 1, Class: ha.ClassDurable}, ha.NewIDs(1), [3]ha.AckClass{ha.ClassDurable}, "durability-overclaimed"},
+		{"set of one called received", ClaimReceived, one, ha.NewIDs(1), [3]ha.AckClass{ha.ClassDurable}, "durability-overclaimed"},
+		{"one copy received", ClaimReplicated, one, ha.NewIDs(1, 2), [3]ha.AckClass{ha.ClassDurable, ha.ClassReceived}, "durability-overclaimed"},
+		{"master only received", ClaimReplicated, one, ha.NewIDs(1, 2), [3]ha.AckClass{ha.ClassReceived, ha.ClassDurable, ha.ClassDurable}, "durability-overclaimed"},
+		{"received says so", ClaimReceived, one, ha.NewIDs(1, 2), [3]ha.AckClass{ha.ClassReceived, ha.ClassReceived}, ""},
+		{"two durable", ClaimReplicated, one, ha.NewIDs(1, 2), [3]ha.AckClass{ha.ClassDurable, ha.ClassDurable}, ""},
+		{"two of three promised copies", ClaimReplicated, Policy{Count: 3, Min: 1, Class: ha.ClassReceived}, ha.NewIDs(1, 2, 3),
+			[3]ha.AckClass{ha.ClassDurable, ha.ClassDurable, ha.ClassReceived}, "durability-overclaimed"},
+		{"one member of all only received", ClaimReplicated, Policy{All: true, Min: 1, Class: ha.ClassReceived}, ha.NewIDs(1, 2, 3),
+			[3]ha.AckClass{ha.ClassDurable, ha.ClassDurable, ha.ClassReceived}, "durability-overclaimed"},
+		{"more than claimed", ClaimLocal, one, ha.NewIDs(1, 2), [3]ha.AckClass{ha.ClassDurable, ha.ClassDurable}, ""},
+		{"says nothing", "", one, ha.NewIDs(1), [3]ha.AckClass{ha.ClassReceived}, ""},
+		{"says what nobody knows", "engraved", one, ha.NewIDs(1), [3]ha.AckClass{ha.ClassDurable}, "durability-unknown"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.sets[1] = c.set
+			for i, class := range c.copies {
+				if class != ha.ClassUnknown {
+					w.put(ha.BrokerID(i+1), rec, class == ha.ClassDurable)
+				}
+			}
+			l := NewLedger(w)
+			l.SetPolicy("g", c.policy)
+			l.Acknowledged(claims(c.claim))
+			if got := names(l.Findings()); got != c.want {
+				t.Errorf("findings %q, want %q: %v", got, c.want, l.Findings())
+			}
+		})
+	}
+}
+
+// names joins the names of findings.
+func names(list []Finding) string {
+	var out []string
+	for _, f := range list {
+		out = append(out, f.Name)
+	}
+	return strings.Join(out, " ")
+}
+
 // TestEvidence has one SEND_OK for every way an acknowledgement can lie.
 func TestEvidence(t *testing.T) {
 	rec := record("a", 0, 0)

@@ -101,9 +101,12 @@ type Outcome struct {
 	Offset, Next, Min, Max int64
 	// MsgID is the broker's offset message id; Log the commit log offset in it, -1
 	// when there is none.
-	MsgID    string
-	Log      ha.LogOffset
-	Messages []Received
+	MsgID string
+	Log   ha.LogOffset
+	// Durability is what the broker says a done send proves: "local",
+	// "replicated-received" or "replicated"; "" when it does not say (Java).
+	Durability string
+	Messages   []Received
 
 	Tries             []Try
 	Started, Finished node.Time

@@ -237,7 +237,7 @@ func (r *rig) stored(f sentFrame, code int32, offset int64) {
 		r.t.Fatal(err)
 	}
 	host, _ := storage.ParseHost("10.0.0.1:10911")
-	r.answer(f, code, "", &wire.SendMessageResponse{MsgID: storage.MessageID(host, 4096), QueueID: h.QueueID, QueueOffset: offset, TransactionID: "x"}, nil)
+	r.answer(f, code, "", &wire.SendMessageResponse{MsgID: storage.MessageID(host, 4096), QueueID: h.QueueID, QueueOffset: offset, TransactionID: "x", Durability: wire.DurabilityReplicated}, nil)
 }
 
 func (r *rig) send(m Message) Ticket {

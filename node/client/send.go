@@ -203,6 +203,18 @@ func (op *operation) takeStored(t *Try, f *wire.Frame) {
 	}
 	t.Queue = h.QueueID
 	op.out.Offset, op.out.MsgID, op.out.Log = h.QueueOffset, strings.Clone(h.MsgID), logOf(h.MsgID)
+	op.out.Durability = durabilityOf(h.Durability)
+}
+
+// durabilityOf returns a known text without keeping the frame's buffer alive, ""
+// for any other.
+func durabilityOf(text string) string {
+	for _, d := range [...]string{wire.DurabilityLocal, wire.DurabilityReceived, wire.DurabilityReplicated} {
+		if text == d {
+			return d
+		}
+	}
+	return ""
 }
 
 // logOf is the commit log offset in an offset message id, -1 without one.

@@ -46,7 +46,7 @@ func TestSendDone(t *testing.T) {
 	o := r.outcome()
 	r.want(o, Done, 0, TryDone)
 	if o.Ticket != ticket || o.Op != OpSend || o.Key != "order-7" || o.Offset != 12 || o.Queue != h.QueueID || o.Broker != "ga" || o.Log != 4096 ||
-		o.MsgID == "" || o.Finished.Sub(o.Started) != 30*time.Millisecond || o.UnknownTries() != 0 {
+		o.MsgID == "" || o.Durability != "replicated" || o.Finished.Sub(o.Started) != 30*time.Millisecond || o.UnknownTries() != 0 {
 		t.Fatalf("outcome %+v", o)
 	}
 	r.none()

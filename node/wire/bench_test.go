@@ -14,7 +14,7 @@ var goSend = jsonFrame(`{"code":10,"language":"GO","version":317,"opaque":4711,"
 
 func stored() *Frame {
 	return &Frame{Head: Head{Code: CodeSuccess, Language: LanguageGo, Version: Version, Opaque: 4711, Flag: FlagResponse},
-		SendOK: &SendMessageResponse{Stored: OffsetMessageID{IP: [16]byte{127, 0, 0, 1}, IPLen: 4, Port: 10911, Offset: 1 << 33},
+		SendOK: &SendMessageResponse{Durability: DurabilityReplicated, Stored: OffsetMessageID{IP: [16]byte{127, 0, 0, 1}, IPLen: 4, Port: 10911, Offset: 1 << 33},
 			QueueID: 3, QueueOffset: 123456, TransactionID: "0A00000112670000000012345678", Region: "DefaultRegion", TraceOn: "true"}}
 }
 

@@ -189,6 +189,7 @@ func (w *fieldWriter) sendOK(h *SendMessageResponse) {
 	w.some("MSG_REGION", h.Region)
 	w.some("TRACE_ON", h.TraceOn)
 	w.some("batchUniqId", h.BatchUniqID)
+	w.some("lsDurability", h.Durability)
 	if h.MsgID == "" && h.Stored.IPLen > 0 {
 		start := w.open("msgId")
 		w.dst = h.Stored.AppendText(w.dst)

@@ -57,7 +57,7 @@ func drawRemoting(t *rapid.T) Frame {
 		f.Head.Code, f.Pull = rapid.SampledFrom([]int32{ReqPull, ReqLitePull}).Draw(t, "pull"), drawPull(t)
 	case 2:
 		f.Head.Flag |= FlagResponse
-		f.SendOK = &SendMessageResponse{MsgID: anyText.Draw(t, "id"), QueueID: 1, QueueOffset: rapid.Int64Range(0, 1<<59).Draw(t, "o"), TransactionID: anyText.Draw(t, "t")}
+		f.SendOK = &SendMessageResponse{MsgID: anyText.Draw(t, "id"), QueueID: 1, QueueOffset: rapid.Int64Range(0, 1<<59).Draw(t, "o"), TransactionID: anyText.Draw(t, "t"), Durability: anyText.Draw(t, "durability")}
 	case 3:
 		f.Head.Flag |= FlagResponse
 		f.PullOK = &PullResponse{NextBeginOffset: 5, MaxOffset: rapid.Int64Range(0, 1<<59).Draw(t, "max"), ForbiddenType: rapid.Int32().Draw(t, "f")}

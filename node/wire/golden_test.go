@@ -78,6 +78,13 @@ var golden = []struct {
 			`"TRACE_ON":"true","msgId":"7F00000100002A9F00000000000004D2","queueId":"3","queueOffset":"17"}}'`,
 	},
 	{
+		name: "stored send that says what it proves",
+		frame: Frame{Head: Head{Code: CodeSuccess, Language: "GO", Version: 479, Opaque: 5, Flag: 1}, SendOK: &SendMessageResponse{
+			MsgID: "7F00000100002A9F00000000000004D2", QueueID: 3, QueueOffset: 17, Durability: DurabilityReplicated}},
+		wire: `000000b6 00 0000b2 '{"code":0,"language":"GO","version":479,"opaque":5,"flag":1,"extFields":{"lsDurability":"replicated",` +
+			`"msgId":"7F00000100002A9F00000000000004D2","queueId":"3","queueOffset":"17"}}'`,
+	},
+	{
 		name: "pull",
 		frame: Frame{Head: Head{Code: ReqPull, Language: "GO", Version: 317, Opaque: 8}, Pull: &PullRequest{
 			ConsumerGroup: "cg", Topic: "T", QueueID: 1, QueueOffset: 12, MaxMsgNums: 32, SysFlag: 2, CommitOffset: -1,

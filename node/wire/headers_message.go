@@ -33,7 +33,17 @@ type SendMessageResponse struct {
 	RecallHandle  string          `ext:"recallHandle"`
 	Region        string          `ext:"MSG_REGION"`
 	TraceOn       string          `ext:"TRACE_ON"` // "true" or "false": should clients trace; absent reads as true in Java
+	// Durability is what a code of 0 proves, one of the texts below. Absent from a
+	// Java broker, and where nothing was waited for.
+	Durability string `ext:"lsDurability"`
 }
+
+// Texts of SendMessageResponse.Durability, weakest first.
+const (
+	DurabilityLocal      = "local"               // the master's own watermark
+	DurabilityReceived   = "replicated-received" // replicas counted, not all of them durable
+	DurabilityReplicated = "replicated"          // every copy counted is durable
+)
 
 // PullRequest is the header of codes 11 and 361.
 type PullRequest struct {

@@ -184,6 +184,8 @@ func fillSendOK(h *SendMessageResponse, fields []Field) bool {
 			r.text(6, &h.Region, v)
 		case "TRACE_ON":
 			r.text(7, &h.TraceOn, v)
+		case "lsDurability":
+			r.text(8, &h.Durability, v)
 		default:
 			return false
 		}
