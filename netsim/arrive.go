@@ -58,6 +58,9 @@ func (n *Net) accept(now int64, id uint32) {
 		n.release(id)
 		return
 	}
+	if len(e.live) > 64+4*len(e.sessions) {
+		n.prune(s.node[1])
+	}
 	e.accepted++
 	s.session[1], s.side[1] = e.accepted, open
 	e.sessions[e.accepted] = id
@@ -84,7 +87,7 @@ func (n *Net) data(now int64, id uint32, side int, pk *packet) {
 		n.drop(&s.pipe[side])
 		if s.side[side] == open {
 			n.drop(&s.pipe[r])
-			n.push(now, id, r, packet{kind: pkRst, size: headerBytes})
+			n.push(now, id, r, packet{kind: pkRst, size: headerBytes, again: true})
 		}
 		return
 	}
@@ -166,8 +169,8 @@ func (n *Net) truncate(s *stream, side int) {
 		return
 	}
 	keep := n.decider.Decide(siteCut, n.rawKey(s, side, kindControl+100), upTo(p.queued))
-	if p.waiting {
-		keep = 0
+	if p.waiting || n.blocked(s, side, p.queue[p.head].size) {
+		keep = 0 // nobody sends it again
 	}
 	i, at := p.head, int64(0)
 	for ; i < len(p.queue) && at+p.queue[i].size <= keep; i++ {

@@ -117,19 +117,22 @@ func (n *Net) checkTimeout(now int64, id uint32) bool {
 		n.end(id, side, reason)
 		n.drop(p)
 	}
-	n.nextTimeout(id)
+	n.nextTimeout(now, id)
 	n.release(id)
 	return acted
 }
 
 // nextTimeout asks for the next look at the stream's timeouts, if one is due.
-func (n *Net) nextTimeout(id uint32) {
+func (n *Net) nextTimeout(now int64, id uint32) {
 	s := &n.streams[id]
 	if s.side[0] != open && s.side[1] != open {
 		return
 	}
 	if s.cut >= 0 {
 		n.timeoutAt(s.cut+n.opts.KeepAlive, id)
+	}
+	if s.probe && (s.side[0] == gone || s.side[1] == gone) {
+		n.timeoutAt(now+n.opts.KeepAlive, id)
 	}
 	for i := range s.pipe {
 		if p := &s.pipe[i]; p.stuck >= 0 && s.side[i] == open {

@@ -144,6 +144,9 @@ func (n *Net) Dial(now int64, from int, d node.Dial) {
 		return
 	}
 	e.dials[to]++
+	if len(e.live) > 64+4*len(e.sessions) {
+		n.prune(from)
+	}
 	id := n.newStream()
 	s := &n.streams[id]
 	s.node, s.ordinal, s.link, s.addr = [2]int{from, to}, e.dials[to], d.Link, d.Addr

@@ -706,6 +706,49 @@ func TestWrongLinkClosesTheSession(t *testing.T) {
 	}
 }
 
+func TestResetIsLostInACut(t *testing.T) {
+	for _, send := range []bool{true, false} {
+		l := newLab(t, noTail(), 21, 2)
+		s, _ := l.dial(0, 1, "b:1")
+		l.net.Cut(l.now, 1, 0, true)
+		l.net.Exit(l.now, 1, false)
+		l.run(l.now + 5*sec)
+		l.net.Cut(l.now, 1, 0, false)
+		l.run(l.now + 5*sec)
+		if len(l.downs(0)) != 0 {
+			t.Fatalf("a lost reset arrived: %v", l.downs(0))
+		}
+		wait := 100 * sec // keep-alive
+		if send {
+			l.send(0, s, 0, 1, 1)
+			wait = sec
+		}
+		l.run(l.now + wait)
+		if d := l.downs(0); len(d) != 1 || d[0] != "connection reset" {
+			t.Fatalf("send %v: %v", send, d)
+		}
+	}
+}
+
+func TestTimedOutDialsDoNotArriveLater(t *testing.T) {
+	l := newLab(t, noTail(), 22, 2)
+	l.net.Cut(l.now, 0, 1, true)
+	for i := range node.SessionID(10) {
+		l.net.Dial(l.now, 0, node.Dial{Session: (i + 1) | node.Dialled, Addr: "b:1"})
+		l.run(l.now + 5*sec)
+	}
+	l.net.Cut(l.now, 0, 1, false)
+	l.run(l.now + 100*sec)
+	for _, f := range l.facts {
+		if f.Node == 1 {
+			t.Fatalf("a dial that was given up arrived: %+v", f)
+		}
+	}
+	if len(l.net.streams) != 1 {
+		t.Fatalf("%d slots for ten dials, one after the other", len(l.net.streams))
+	}
+}
+
 // TestSlotsAreReused: streams that are over leave no memory behind.
 func TestSlotsAreReused(t *testing.T) {
 	l := newLab(t, noTail(), 20, 2)

@@ -39,6 +39,7 @@ type packet struct {
 	arrive int64
 	frame  *wire.Frame
 	bytes  []byte
+	again  bool // a reset that answers data, which its sender repeats until it hears
 }
 
 // pipe is one direction of a stream: a queue in which nothing overtakes.
@@ -212,6 +213,9 @@ func (n *Net) Fire(now int64, ref uint32) bool {
 			return false
 		}
 		n.end(id, 0, "dial timed out")
+		if p := &s.pipe[0]; p.head < len(p.queue) && p.queue[p.head].arrive <= now {
+			n.drop(p) // a SYN that was lost on the way is not sent again
+		}
 		n.release(id)
 		return true
 	}
@@ -238,7 +242,11 @@ func (n *Net) flow(now int64, id uint32, side int) bool {
 			return any
 		}
 		if n.blocked(s, side, pk.size) {
-			n.stuck(now, id, side)
+			if pk.kind == pkRst && !pk.again && n.link(s.node[side], s.node[1-side]).stall == 0 {
+				n.loseReset(now, id, side)
+			} else {
+				n.stuck(now, id, side)
+			}
 			return any
 		}
 		if pk.kind == pkData && p.unread >= n.opts.ReceiveBuffer && s.side[1-side] == open {
@@ -249,6 +257,18 @@ func (n *Net) flow(now int64, id uint32, side int) bool {
 		n.arrive(now, id, side, &pk)
 		any = true
 	}
+}
+
+// loseReset drops a reset that met a cut: it is sent once. The peer finds out by
+// its next data or keep-alive.
+func (n *Net) loseReset(now int64, id uint32, side int) {
+	s := &n.streams[id]
+	n.drop(&s.pipe[side])
+	if s.side[side] == open { // from the middle: this end has its own
+		return
+	}
+	s.probe = true
+	n.timeoutAt(now+n.opts.KeepAlive, id)
 }
 
 // pop takes the head off a pipe.

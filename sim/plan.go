@@ -1,6 +1,10 @@
 package sim
 
-import "lockstep/internal/decide"
+import (
+	"slices"
+
+	"lockstep/internal/decide"
+)
 
 // PlanVersion is the format version of plan files.
 const PlanVersion = 1
@@ -38,4 +42,25 @@ func (p *Plan) Set(name, value string) {
 		}
 	}
 	p.Settings = append(p.Settings, Setting{name, value})
+}
+
+// Pinned returns a plan that needs no seed: benign noise, and every choice that
+// differed from benign as an override of its own. World.Decider().Record() must
+// have been called before the first Run. It is for short runs: a minute has some
+// hundred thousand choices.
+func (w *World) Pinned() *Plan {
+	p := *w.plan
+	p.Seed, p.Benign = 0, true
+	p.Settings = slices.Clone(p.Settings)
+	p.Faults = nil
+	for _, f := range w.plan.Faults {
+		c := *f
+		c.Fired, c.Refused, c.Ended = 0, "", false
+		p.Faults = append(p.Faults, &c)
+	}
+	p.Choices = slices.Clone(p.Choices)
+	for _, c := range w.decider.Recorded() {
+		p.Choices = append(p.Choices, w.decider.Exact(c))
+	}
+	return &p
 }

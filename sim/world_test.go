@@ -169,11 +169,7 @@ func TestPlanReplaysWithoutSeed(t *testing.T) {
 	w.Decider().Record()
 	w.Run(3 * sec)
 	w.Close()
-	plan := trouble(9)
-	plan.Benign, plan.Seed = true, 0
-	for _, c := range w.Decider().Recorded() {
-		plan.Choices = append(plan.Choices, w.Decider().Exact(c))
-	}
+	plan := w.Pinned()
 	text := plan.Format()
 	back, err := ParsePlan(text)
 	if err != nil {
