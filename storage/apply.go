@@ -291,6 +291,9 @@ func (r *recovery) rewrite(f Found, at int64) error {
 // when the next recovery would otherwise have too much to dispatch again.
 func (r *recovery) seal(s *Store) error {
 	r.queues.filed, r.queues.start = r.log.end, r.tail.start
+	for _, g := range r.log.segs {
+		g.dirty = g.dirty || r.foreign // nobody knows what another broker has synced
+	}
 	if err := r.log.sync(); err != nil {
 		return err
 	}
