@@ -118,7 +118,7 @@ type Options struct {
 	HandoverTimeout time.Duration `key:"handoverTimeoutMillis"`
 
 	// FileReservedTime is the age at which log segments are removed.
-	FileReservedTime time.Duration `key:"fileReservedTime"`
+	FileReservedTime time.Duration `key:"fileReservedTime" unit:"h"`
 	// CleanResourceInterval is the time between looks for expired segments.
 	CleanResourceInterval time.Duration `key:"cleanResourceInterval"`
 	// RetentionWait is how long removal waits for a slave in catch-up (P19).

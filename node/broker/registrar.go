@@ -359,7 +359,7 @@ func (b *Broker) applyIDAnswer(code int32) {
 		b.save(saveIdentity, storage.EncodeIdentity(b.o.BrokerClusterName, b.o.BrokerName, b.id.Broker))
 		g.step, g.nextStep = stepSaveID, b.now.Mono
 	case wire.CodeBrokerIDInvalid:
-		g.step = stepNextID
+		g.step, g.nextStep = stepNextID, b.now.Mono.Add(pollPause) // a neighbour was faster
 	}
 }
 

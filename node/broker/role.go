@@ -73,7 +73,7 @@ func (r *role) String() string {
 // old authority and leaves this broker to nominate itself.
 func (b *Broker) settleRole() {
 	v := &b.view
-	if b.failed() || b.stop.stage >= stopDraining || v.epoch <= b.role.epoch {
+	if b.failed() || b.stop.stage >= stopHandover || v.epoch <= b.role.epoch {
 		return
 	}
 	switch {
