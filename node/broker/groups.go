@@ -60,6 +60,7 @@ func (b *Broker) wish(name string) {
 	if w.known == nil {
 		w.known = map[string]bool{}
 	}
+	name = strings.Clone(name)
 	w.known[name] = true
 	w.names = append(w.names, name)
 }

@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"lockstep/internal/invariant"
 	"lockstep/node"
@@ -16,7 +17,7 @@ import (
 // again. They die with the role, so nothing here is a promise: code 15 is
 // answered only when its record satisfied the policy (M5).
 type offsetCommits struct {
-	pending map[offsetKey][]int64 // by queue; noOffset where nothing is pending
+	pending map[offsetKey]*pendingRow
 	dirty   []dirtyOffset         // what pending holds, in order of arrival
 	due     node.Time             // when the next record is written; Never when nothing waits
 	blocked bool                  // due, and the log is not writable
@@ -24,8 +25,22 @@ type offsetCommits struct {
 	rows    int                   // rows pending that the replicated table does not have
 }
 
+// pendingRow is what is pending for one group and topic.
+type pendingRow struct {
+	key     offsetKey // texts of its own: those of a frame would keep its buffer
+	offsets []int64   // by queue; noOffset where nothing is pending
+}
+
+// at is the pending offset of a queue; the row may be nil.
+func (r *pendingRow) at(queue int32) int64 {
+	if r == nil || int(queue) >= len(r.offsets) {
+		return noOffset
+	}
+	return r.offsets[queue]
+}
+
 type dirtyOffset struct {
-	key   offsetKey
+	row   *pendingRow
 	queue int32
 }
 
@@ -40,7 +55,7 @@ type commitRequest struct {
 const maxCommitRequests = 65536
 
 func newOffsetCommits() offsetCommits {
-	return offsetCommits{pending: map[offsetKey][]int64{}, due: node.Never}
+	return offsetCommits{pending: map[offsetKey]*pendingRow{}, due: node.Never}
 }
 
 // deadline is when pending commits are written.
@@ -54,13 +69,17 @@ func (c *offsetCommits) deadline() node.Time {
 // put remembers one offset.
 func (c *offsetCommits) put(now node.Now, b *Broker, k offsetKey, queue int32, offset int64) {
 	row := c.pending[k]
-	if int(queue) >= len(row) || row[queue] == noOffset {
-		c.dirty = append(c.dirty, dirtyOffset{k, queue})
+	if row == nil {
+		row = &pendingRow{key: offsetKey{strings.Clone(k.group), strings.Clone(k.topic)}}
+		c.pending[row.key] = row
+		if b.meta.offsets[k] == nil {
+			c.rows++
+		}
 	}
-	if row == nil && b.meta.offsets[k] == nil {
-		c.rows++
+	if row.at(queue) == noOffset {
+		c.dirty = append(c.dirty, dirtyOffset{row, queue})
 	}
-	c.pending[k] = setOffset(row, queue, offset)
+	row.offsets = setOffset(row.offsets, queue, offset)
 	c.arm(now, b)
 }
 
@@ -73,11 +92,7 @@ func (c *offsetCommits) arm(now node.Now, b *Broker) {
 
 // get is the pending offset of a queue, noOffset when there is none.
 func (c *offsetCommits) get(k offsetKey, queue int32) int64 {
-	row := c.pending[k]
-	if int(queue) >= len(row) {
-		return noOffset
-	}
-	return row[queue]
+	return c.pending[k].at(queue)
 }
 
 // drop forgets everything at the end of a role and tells those who wait that
@@ -98,8 +113,8 @@ func (c *offsetCommits) forgetTopic(topic string) {
 
 func (c *offsetCommits) forget(gone func(k offsetKey) bool) {
 	c.dirty = slices.DeleteFunc(c.dirty, func(d dirtyOffset) bool {
-		if gone(d.key) {
-			delete(c.pending, d.key)
+		if gone(d.row.key) {
+			delete(c.pending, d.row.key)
 			return true
 		}
 		return false
@@ -138,10 +153,10 @@ func (b *Broker) flushCommits(now node.Now) {
 	c := &b.commits
 	var entries []metaEntry
 	for _, d := range c.dirty {
-		offset := c.get(d.key, d.queue)
+		k, offset := d.row.key, d.row.at(d.queue)
 		invariant.That(offset >= 0, "dirty offset of queue %d has no value", int64(d.queue))
-		if offset != b.meta.offset(d.key, d.queue) {
-			entries = append(entries, metaEntry{kind: metaPutOffset, name: d.key.group, topic: d.key.topic, queue: d.queue, offset: offset})
+		if offset != b.meta.offset(k, d.queue) {
+			entries = append(entries, metaEntry{kind: metaPutOffset, name: k.group, topic: k.topic, queue: d.queue, offset: offset})
 		}
 	}
 	if len(entries) > 0 {
@@ -286,7 +301,7 @@ func (b *Broker) offsetTable() wire.ConsumerOffsets {
 		row(k, b.meta.offsets[k])
 	}
 	for _, d := range b.commits.dirty {
-		row(d.key, b.commits.pending[d.key])
+		row(d.row.key, d.row.offsets)
 	}
 	return out
 }

@@ -93,7 +93,7 @@ func (b *Broker) checkPull(now node.Now, h *wire.PullRequest, q *pullQuery) *ref
 		return r
 	}
 	b.wishGroup(h.ConsumerGroup)
-	q.key = queueKey{h.Topic, h.QueueID}
+	q.key = queueKey{topic.TopicName, h.QueueID} // not the frame's text, which would keep its whole buffer
 	q.offset, q.maxMsgs, q.maxBytes = h.QueueOffset, int(max(h.MaxMsgNums, 1)), int(max(h.MaxMsgBytes, 0))
 	q.usual, q.slow = group.BrokerID, group.WhichBrokerWhenConsumeSlowly
 	q.topicSys, q.groupSys = topic.TopicSysFlag, group.GroupSysFlag

@@ -30,6 +30,8 @@ func (b *Broker) serveSend(now node.Now, s node.SessionID, f *wire.Frame) {
 	target := t.config
 	if t.create {
 		b.createTopics(now, target)
+		// The table's own text: a queue that kept the frame's would keep its buffer.
+		target, _ = b.topic(target.TopicName)
 	}
 	queue := p.header.QueueID
 	if queue < 0 {
@@ -186,7 +188,7 @@ func (b *Broker) store(now node.Now, s node.SessionID, f *wire.Frame, p *prepare
 		if multi {
 			m.setMultiTags()
 		}
-		at := b.append(now, placement{topic: p.header.Topic, queue: queue, record: m.record, tag: m.tag, noWait: !p.wait})
+		at := b.append(now, placement{topic: c.TopicName, queue: queue, record: m.record, tag: m.tag, noWait: !p.wait})
 		if i == 0 {
 			w.log, w.queueOffset = at.log, at.queueOffset
 		}

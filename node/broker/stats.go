@@ -182,8 +182,8 @@ func (b *Broker) statTopics(h *wire.ConsumeStatsRequest) []string {
 			}
 		}
 		for _, d := range b.commits.dirty {
-			if d.key.group == h.ConsumerGroup && !slices.Contains(topics, d.key.topic) {
-				topics = append(topics, d.key.topic)
+			if d.row.key.group == h.ConsumerGroup && !slices.Contains(topics, d.row.key.topic) {
+				topics = append(topics, d.row.key.topic)
 			}
 		}
 	}
