@@ -84,7 +84,7 @@ func (r *recovery) endAt(s *Store, damage *DamageError) error {
 	s.readOnly = fmt.Errorf("%w: %w", ErrReadOnly, damage)
 	r.log.end, r.log.durable = at, at
 	for _, q := range r.queues.snapshot() {
-		if err := q.settle(at, r.log.min, nil); err != nil {
+		if err := q.settle(at, r.log.min, nil, false); err != nil {
 			return err
 		}
 	}
@@ -180,11 +180,11 @@ func (r *recovery) saveClaim() error {
 // units that it had.
 func (r *recovery) settleQueues() error {
 	for _, q := range r.queues.snapshot() {
-		var crashed func(int64, unit) bool
+		var proves prover
 		if !r.clean {
-			crashed = func(off int64, u unit) bool { return r.proves(q, off, u) }
+			proves = func(off int64, u unit) bool { return r.proves(q, off, u) }
 		}
-		if err := q.settle(r.dispatched, r.log.min, crashed); err != nil {
+		if err := q.settle(r.dispatched, r.log.min, proves, !r.clean && r.tail.damage == nil); err != nil {
 			return err
 		}
 		r.queues.dirty = true
@@ -238,8 +238,8 @@ func (r *recovery) replay() error {
 	var batch []QueueEntry
 	for {
 		f, at, done, err := s.next()
-		if err != nil {
-			return err
+		if err != nil { // the device cannot read what it could a moment ago, or what lies below
+			f = corrupt(err.Error())
 		}
 		bad := !done && f.Kind != FoundRecord && f.Kind != FoundBlank
 		if len(batch) > 0 && (done || bad || len(batch) >= 8192) {

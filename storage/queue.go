@@ -68,6 +68,7 @@ func (s *queueSet) ensure(topic string, id int32) (*queue, error) {
 	if len(s.list) >= MaxQueues {
 		return nil, fmt.Errorf("%w: queue %s/%d: the store has %d queues already", ErrInvalid, topic, id, MaxQueues)
 	}
+	topic = strings.Clone(topic) // it may be a part of a message's bytes
 	q := &queue{set: s, topic: topic, id: id, dir: queueDir(topic, id)}
 	s.byKey[queueKey{topic, id}] = q
 	s.list = append(s.list, q)

@@ -80,11 +80,14 @@ func readQueueList(fsys vfs.FS) (l queueList, found bool, err error) {
 	return l, bad == nil, nil
 }
 
+// prover says whether a unit points to its own record.
+type prover func(off int64, u unit) bool
+
 // settle finds out where a queue ends: units of records below dispatched are
-// trusted. With crashed, what a crash may have left behind them is dropped, and
-// the last unit has to prove itself: a sector that was being cleared can hold a
-// mixture that looks like one.
-func (q *queue) settle(dispatched, logMin int64, crashed func(off int64, u unit) bool) error {
+// trusted. After a crash the last of them has to prove itself, because a sector
+// that was being cleared can hold a mixture that looks like a unit; and what the
+// crash may have left behind it is dropped.
+func (q *queue) settle(dispatched, logMin int64, proves prover, drop bool) error {
 	if err := q.wholeFiles(); err != nil {
 		return err
 	}
@@ -97,8 +100,8 @@ func (q *queue) settle(dispatched, logMin int64, crashed func(off int64, u unit)
 	if err != nil {
 		return err
 	}
-	if crashed != nil {
-		if end, err = q.walkBack(first, end, crashed); err != nil {
+	if proves != nil {
+		if end, err = q.walkBack(first, end, proves); err != nil {
 			return err
 		}
 	}
@@ -116,7 +119,7 @@ func (q *queue) settle(dispatched, logMin int64, crashed func(off int64, u unit)
 			q.through = u.log
 		}
 	}
-	if crashed != nil {
+	if drop {
 		// Names that only a cache holds look like any other: the next sync covers them.
 		q.newNames = true
 		return q.dropBehind(end * queueUnit)
@@ -126,7 +129,7 @@ func (q *queue) settle(dispatched, logMin int64, crashed func(off int64, u unit)
 
 // walkBack returns the offset behind the last unit in [lo, hi) that proves
 // itself.
-func (q *queue) walkBack(lo, hi int64, proves func(off int64, u unit) bool) (int64, error) {
+func (q *queue) walkBack(lo, hi int64, proves prover) (int64, error) {
 	for ; hi > lo; hi-- {
 		u, err := q.unitAt(hi - 1)
 		if err != nil {

@@ -204,7 +204,7 @@ func (r *recovery) boundary(off int64) int64 {
 func (r *recovery) lastQueued(end int64) (int64, error) {
 	through := r.log.min
 	for _, q := range r.queues.snapshot() {
-		if err := q.settle(end, r.log.min, nil); err != nil {
+		if err := q.settle(end, r.log.min, nil, false); err != nil {
 			return 0, err
 		}
 		// Nobody knows what of another broker's queues was synced.

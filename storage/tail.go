@@ -75,7 +75,8 @@ type extent struct {
 
 func (t *tail) judge(r *logReader, x extent) error {
 	if err := t.lookBehind(r, x.stop); err != nil {
-		return err
+		t.reason, t.damage = err.Error(), r.log.damageAt(t.end, err.Error())
+		return nil
 	}
 	if t.last == t.end {
 		t.reason = ""
