@@ -124,7 +124,7 @@ func TestGoClientChecklist(t *testing.T) {
 	id, _ := f.ExtFields().Get("msgId")
 	list.tick("producer 4: send", ok && len(id) == 32, "%v", f.ExtFields())
 	f = producer.ask(320, `"a":"pg","b":"TestTopic","c":"TBW102","d":"4","e":"3","f":"0","g":"1700000000000","h":"0","i":"","j":"0","k":"false","l":"0","m":"true","n":"broker-a"`,
-		string(batchBody(batchEntry{body: []byte("Hello 1"), properties: props("TAGS", "TagA")}, batchEntry{body: []byte("Hello 2"), properties: props("TAGS", "TagB")})))
+		string(batchBody(wire.BatchEntry{Body: []byte("Hello 1"), Properties: props("TAGS", "TagA")}, wire.BatchEntry{Body: []byte("Hello 2"), Properties: props("TAGS", "TagB")})))
 	id, _ = f.ExtFields().Get("msgId")
 	list.tick("producer 5: batch", f.Head.Code == 0 && strings.Count(id, ",") == 1 && extInt(t, f, "queueOffset") == "1", "%v", f.ExtFields())
 	beat := `{"clientID":"10.0.0.9@1#1","producerDataSet":[{"groupName":"pg"}],"consumerDataSet":[]}`

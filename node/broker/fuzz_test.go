@@ -51,7 +51,7 @@ func FuzzServe(f *testing.F) {
 	add(wire.ReqSendMessageV2, sendHeader("T", -1, props("DELAY", "1")), []byte("body"))
 	batch := sendHeader("T", 1, "")
 	batch.Batch = true
-	add(wire.ReqSendBatch, batch, batchBody(batchEntry{body: []byte("one")}, batchEntry{body: []byte("two")}))
+	add(wire.ReqSendBatch, batch, batchBody(wire.BatchEntry{Body: []byte("one")}, wire.BatchEntry{Body: []byte("two")}))
 	retry := sendHeader("%RETRY%cg", 0, props("DELAY", "3"))
 	retry.ReconsumeTimes = 99
 	add(wire.ReqSendMessage, retry, []byte("dead"))

@@ -107,21 +107,27 @@ func notYet(code int32) string {
 	return notSupported(code) + ": " + wire.RequestName(code) + " needs delayed or transactional messages, which this broker does not store"
 }
 
-// systemTopics lists the topics that exist by configuration alone. They are not
-// in the log: each broker of a version has the same ones.
-func (b *Broker) systemTopics() []wire.TopicConfig {
+// systemTopics are the topics that exist by configuration alone. They are not in
+// the log: each broker of a version has the same ones.
+func (b *Broker) systemTopics() map[string]wire.TopicConfig {
+	if b.system != nil {
+		return b.system
+	}
 	rw := wire.PermRead | wire.PermWrite
-	all := []wire.TopicConfig{
+	b.system = map[string]wire.TopicConfig{}
+	for _, c := range []wire.TopicConfig{
 		newTopic(selfTestTopic, 1, rw),
 		newTopic(benchmarkTopic, 1024, rw),
+		newTopic(offsetMoved, 1, rw),
 		newTopic(b.o.BrokerClusterName, 16, rw|wire.PermInherit),
 		newTopic(b.o.BrokerName, 1, rw|wire.PermInherit),
-		newTopic(offsetMoved, 1, rw),
+	} {
+		b.system[c.TopicName] = c
 	}
 	if b.o.AutoCreateTopicEnable {
-		all = append(all, newTopic(templateTopic, b.o.DefaultTopicQueueNums, rw|wire.PermInherit))
+		b.system[templateTopic] = newTopic(templateTopic, b.o.DefaultTopicQueueNums, rw|wire.PermInherit)
 	}
-	return all
+	return b.system
 }
 
 // newTopic is a topic with equal read and write queues.
@@ -135,13 +141,6 @@ func (b *Broker) topic(name string) (wire.TopicConfig, bool) {
 	if c, ok := b.meta.topics[name]; ok {
 		return c, true
 	}
-	if !b.systemTopic(name) {
-		return wire.TopicConfig{}, false
-	}
-	for _, c := range b.systemTopics() {
-		if c.TopicName == name {
-			return c, true
-		}
-	}
-	return wire.TopicConfig{}, false
+	c, ok := b.systemTopics()[name]
+	return c, ok
 }

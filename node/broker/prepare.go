@@ -40,8 +40,8 @@ type preparedSend struct {
 	header  wire.SendMessageRequest
 	// malformed is what stopped the header from being read; nothing else is filled.
 	malformed string
-	// illegal is what is wrong with the message itself: code 13, or 16 for kinds
-	// this broker does not store.
+	// illegal is what is wrong with the message itself: code 13, 16 for kinds this
+	// broker does not store, 29 for a name that nothing can be stored under.
 	illegal  *refusal
 	messages []preparedMessage
 	single   [1]preparedMessage // backing of messages for the usual case
@@ -82,8 +82,9 @@ func (b *Broker) prepareSend(now node.Now, f *wire.Frame, peer node.Peer) *prepa
 		p.malformed = err.Error()
 		return p
 	}
-	if checkTopicName(h.Topic) != "" {
-		return p // refused by name before anything else of it matters
+	if why := checkTopicName(h.Topic); why != "" {
+		p.illegal = &refusal{wire.CodeInvalidParameter, why}
+		return p
 	}
 	if h.Batch {
 		b.prepareBatch(p, f.Body)
@@ -162,9 +163,7 @@ func (b *Broker) layOut(p *preparedSend, buf, body, props []byte) {
 	p.messages = append(p.messages, preparedMessage{record: r, tag: storage.TagHash(tag)})
 }
 
-// prepareBatch lays out each entry of a batch body:
-//
-//	4 size of the entry   4 magic   4 CRC   4 flag   4+n body   2+n properties
+// prepareBatch lays out each message of a batch body.
 func (b *Broker) prepareBatch(p *preparedSend, body []byte) {
 	if !b.checkSizes(p, body, p.header.Properties) {
 		return
@@ -173,55 +172,28 @@ func (b *Broker) prepareBatch(p *preparedSend, body []byte) {
 		p.illegalf("topic of a batch is longer than %d bytes", maxTopicName)
 		return
 	}
-	b.scanProperties(p, p.header.Properties, nil)
-	p.uniqKey = "" // header properties of a batch are dropped
-	for at := 0; at < len(body) && p.illegal == nil; {
-		e, ok := readBatchEntry(body[at:])
-		if !ok {
-			p.illegalf("batch entry at byte %d of %d is malformed", at, len(body))
+	entries, err := wire.SplitBatch(body, nil)
+	switch {
+	case err != nil:
+		p.illegalf("the batch is malformed: %v", err)
+		return
+	case len(entries) > maxBatch:
+		p.illegalf("batch of %d messages, at most %d", len(entries), maxBatch)
+		return
+	}
+	b.scanProperties(p, p.header.Properties, nil) // WAIT counts; the rest of them is dropped
+	for _, e := range entries {
+		if len(e.Body) == 0 {
+			p.illegalf("a message of the batch has no body")
+		}
+		props := b.edit(p, nil, e.Properties)
+		if p.illegal != nil {
 			return
 		}
-		if len(p.messages) == maxBatch {
-			p.illegalf("batch of more than %d messages", maxBatch)
-			return
-		}
-		at += e.size
-		p.header.Flag = e.flag
-		props := b.edit(p, nil, e.properties)
-		p.uniqKey = ""
-		if p.illegal == nil {
-			b.layOut(p, nil, e.body, props)
-		}
+		p.header.Flag = e.Flag
+		b.layOut(p, nil, e.Body, props)
 	}
-}
-
-// batchEntry is one message of a batch body.
-type batchEntry struct {
-	size       int
-	flag       int32
-	body       []byte
-	properties string
-}
-
-const batchEntryBytes = 4 + 4 + 4 + 4 + 4 + 2
-
-func readBatchEntry(b []byte) (e batchEntry, ok bool) {
-	if len(b) < batchEntryBytes {
-		return e, false
-	}
-	e.size = int(binary.BigEndian.Uint32(b))
-	n := int(binary.BigEndian.Uint32(b[16:]))
-	if e.size < batchEntryBytes || e.size > len(b) || n == 0 || n > e.size-batchEntryBytes {
-		return e, false
-	}
-	e.flag = int32(binary.BigEndian.Uint32(b[12:]))
-	e.body = b[20 : 20+n]
-	props := int(binary.BigEndian.Uint16(b[20+n:]))
-	if props > storage.MaxProperties || props != e.size-batchEntryBytes-n {
-		return e, false
-	}
-	e.properties = string(b[22+n : e.size])
-	return e, true
+	p.uniqKey = "" // the messages' ids are offset ids
 }
 
 // Property names that sending reads.

@@ -1,7 +1,7 @@
 package broker
 
 import (
-	"encoding/binary"
+	"bytes"
 	"strings"
 	"testing"
 
@@ -109,16 +109,13 @@ func TestMonthStart(t *testing.T) {
 }
 
 // batchBody encodes entries as clients do.
-func batchBody(entries ...batchEntry) []byte {
+func batchBody(entries ...wire.BatchEntry) []byte {
 	var out []byte
 	for _, e := range entries {
-		out = binary.BigEndian.AppendUint32(out, uint32(batchEntryBytes+len(e.body)+len(e.properties)))
-		out = append(out, make([]byte, 8)...)
-		out = binary.BigEndian.AppendUint32(out, uint32(e.flag))
-		out = binary.BigEndian.AppendUint32(out, uint32(len(e.body)))
-		out = append(out, e.body...)
-		out = binary.BigEndian.AppendUint16(out, uint16(len(e.properties)))
-		out = append(out, e.properties...)
+		var err error
+		if out, err = wire.AppendBatchEntry(out, e); err != nil {
+			panic(err)
+		}
 	}
 	return out
 }
@@ -134,8 +131,8 @@ func batchFrame(topic string, body []byte) *wire.Frame {
 func TestPrepareBatch(t *testing.T) {
 	b := prepareBroker()
 	p := prepare(b, batchFrame("T", batchBody(
-		batchEntry{flag: 1, body: []byte("one"), properties: props("TAGS", "a")},
-		batchEntry{flag: 2, body: []byte("two")})))
+		wire.BatchEntry{Flag: 1, Body: []byte("one"), Properties: props("TAGS", "a")},
+		wire.BatchEntry{Flag: 2, Body: []byte("two")})))
 	if p.illegal != nil || len(p.messages) != 2 || p.uniqKey != "" {
 		t.Fatalf("illegal %+v, %d messages, key %q", p.illegal, len(p.messages), p.uniqKey)
 	}
@@ -166,7 +163,7 @@ func TestPrepareRefuses(t *testing.T) {
 		f.Send.SysFlag = flags
 		return f
 	}
-	good := batchBody(batchEntry{body: []byte("one")})
+	good := batchBody(wire.BatchEntry{Body: []byte("one")})
 	for name, c := range map[string]struct {
 		frame *wire.Frame
 		code  int32
@@ -183,8 +180,10 @@ func TestPrepareRefuses(t *testing.T) {
 		"half by flag":        {withFlag(4), 16, "transactional"},
 		"inner batch":         {withFlag(64 | 128), 13, "inner batch"},
 		"batch cut short":     {batchFrame("T", good[:len(good)-1]), 13, "malformed"},
-		"batch of nothing":    {batchFrame("T", batchBody(batchEntry{})), 13, "malformed"},
-		"batch with delay":    {batchFrame("T", batchBody(batchEntry{body: []byte("x"), properties: props("DELAY", "1")})), 13, "delayed"},
+		"batch of nothing":    {batchFrame("T", batchBody(wire.BatchEntry{})), 13, "no body"},
+		"batch with delay":    {batchFrame("T", batchBody(wire.BatchEntry{Body: []byte("x"), Properties: props("DELAY", "1")})), 13, "delayed"},
+		"batch of too many":   {batchFrame("T", bytes.Repeat(good, maxBatch+1)), 13, "at most"},
+		"illegal name":        {sendFrame("a.b", "", []byte("b")), 29, "illegal"},
 		"batch, wrong size":   {batchFrame("T", append([]byte{0, 0, 0, 1}, good[4:]...)), 13, "malformed"},
 		"batch, huge body":    {batchFrame("T", append(append([]byte(nil), good[:16]...), 0xff, 0xff, 0xff, 0xff, 1, 2, 3)), 13, "malformed"},
 	} {
@@ -215,7 +214,7 @@ func TestPrepareRefuses(t *testing.T) {
 // FuzzPrepareBatch: no body makes the batch reader panic; what it accepts are whole
 // records with a body.
 func FuzzPrepareBatch(f *testing.F) {
-	f.Add(batchBody(batchEntry{flag: 1, body: []byte("one"), properties: props("TAGS", "a")}, batchEntry{body: []byte("two")}))
+	f.Add(batchBody(wire.BatchEntry{Flag: 1, Body: []byte("one"), Properties: props("TAGS", "a")}, wire.BatchEntry{Body: []byte("two")}))
 	f.Add([]byte{0, 0, 0, 0})
 	b := prepareBroker()
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -446,3 +446,43 @@ func TestQueueOffsets(t *testing.T) {
 		}
 	}
 }
+
+// TestPullAllocations: a hot pull allocates its body, whatever the number of its
+// messages; a held one and a woken one no more than that.
+func TestPullAllocations(t *testing.T) {
+	o := benchOptions()
+	o.MappedFileSizeCommitLog = 16 << 20
+	h := newBench(t, o)
+	h.topic("T", 2)
+	h.ok(h.heartbeat(1, "c1", "cg", sub("T", "a || b", 1)))
+	for range 32 {
+		h.ok(h.send("T", 0, "a", "m"))
+	}
+	const n = 64
+	frame := func(p *wire.PullRequest) wire.Frame {
+		f := h.request(wire.ReqPull, p, nil)
+		h.b.Prepare(h.now, &f, node.Peer{Addr: "10.0.1.1:40000"})
+		return f
+	}
+	found, held := frame(suspended("T", 0, 0)), frame(suspended("T", 1, 0))
+	measure := func(f *wire.Frame) float64 {
+		run := func() {
+			for range n {
+				h.b.Receive(h.now, 1, f)
+			}
+		}
+		run()
+		h.run()
+		h.b.pulls.dropSession(1)
+		per := testing.AllocsPerRun(1, run) / n
+		h.b.pulls.dropSession(1)
+		h.run()
+		return per
+	}
+	if per := measure(&found); per > 1.2 {
+		t.Errorf("%.2f allocations for a pull of 32 messages, want its body alone", per)
+	}
+	if per := measure(&held); per > 0.3 {
+		t.Errorf("%.2f allocations for a held pull, want none", per)
+	}
+}

@@ -95,6 +95,11 @@ func TestSendRefused(t *testing.T) {
 			t.Errorf("code %d appended something", code)
 		}
 	}
+	// A name that is a topic by configuration and yet no legal one.
+	dotted := benchOptions()
+	dotted.BrokerClusterName = "my.cluster"
+	d := newBench(t, dotted)
+	d.want(d.send("my.cluster", 0, "a", "x"), wire.CodeInvalidParameter, "illegal")
 	missing := h.request(wire.ReqSendMessage, nil, []byte("b"))
 	missing.Head.Ext = wire.Ext{{Key: "topic", Value: "T"}}
 	h.put(1, missing)
@@ -169,7 +174,7 @@ func TestSendBatch(t *testing.T) {
 	h.ok(h.send("T", 1, "a", "first"))
 	header := sendHeader("T", 1, "")
 	header.Batch = true
-	f := h.ok(h.call(wire.ReqSendBatch, header, batchBody(batchEntry{body: []byte("one"), properties: props("TAGS", "a")}, batchEntry{body: []byte("two")}, batchEntry{body: []byte("three")})))
+	f := h.ok(h.call(wire.ReqSendBatch, header, batchBody(wire.BatchEntry{Body: []byte("one"), Properties: props("TAGS", "a")}, wire.BatchEntry{Body: []byte("two")}, wire.BatchEntry{Body: []byte("three")})))
 	r, _ := f.SendResponse()
 	ids := strings.Split(r.MsgID, ",")
 	if len(ids) != 3 || r.QueueOffset != 1 || r.QueueID != 1 || r.TransactionID != "" {

@@ -90,8 +90,9 @@ const (
 	maxGroupName       = 120
 	// maxClientID bounds client ids, bytes.
 	maxClientID = 512
-	// maxBatch bounds the messages of one batch.
-	maxBatch = 32768
+	// maxBatch bounds the messages of one batch: the ids of all of them have to fit
+	// the header of the answer.
+	maxBatch = 8192
 	// maxPullAnswerBytes caps a pull answer well below the frame limit of readers.
 	maxPullAnswerBytes = 8 << 20
 	// maxScanEntries bounds the queue entries looked at by one pull.

@@ -21,8 +21,9 @@ type services struct {
 	locks   queueLocks
 	reads   diskReads
 
-	robin       map[string]uint32 // topic → next queue for sends that leave the choice to the broker
-	topicsGen   uint64            // rises when the topic table must be registered again
+	system      map[string]wire.TopicConfig // topics that exist by configuration, see systemTopics
+	robin       map[string]uint32           // topic → next queue for sends that leave the choice to the broker
+	topicsGen   uint64                      // rises when the topic table must be registered again
 	host        wire.OffsetMessageID
 	slab        []wire.SendMessageResponse // send answers, allocated in blocks
 	pullSlab    []wire.PullResponse        // pull answers, likewise

@@ -23,8 +23,8 @@ func (b *Broker) registrationGeneration() uint64 { return b.topicsGen }
 
 func (b *Broker) allTopics() map[string]wire.TopicConfig {
 	all := make(map[string]wire.TopicConfig, len(b.meta.topics)+8)
-	for _, c := range b.systemTopics() {
-		all[c.TopicName] = c
+	for name, c := range b.systemTopics() { // tidy:unordered copied into another table
+		all[name] = c
 	}
 	for name, c := range b.meta.topics { // tidy:unordered copied into another table
 		all[name] = c
