@@ -190,7 +190,7 @@ func (w *World) turn(n *host, now node.Now, inputs int) (ok bool) {
 		w.give(n, now, n.take())
 	}
 	n.machine.Settle(now, &n.fx)
-	if w.opts.SettleTwice {
+	if w.opts.SettleTwice && n.fx.Exit == nil { // an exit is final: repeating it is no news
 		n.again.Reset()
 		n.machine.Settle(now, &n.again)
 		if extra := effectCount(&n.again); extra > 0 {
