@@ -103,15 +103,28 @@ func Keys(options any) []string {
 	return out
 }
 
+// Set adds a key or replaces its value, as an override from a command line does.
+func (f *File) Set(key, value string) {
+	if e := f.find(key); e != nil {
+		e.Value = value
+		return
+	}
+	f.Entries = append(f.Entries, &Entry{Key: key, Value: value})
+}
+
+// Has reports whether the file gives the key.
+func (f *File) Has(key string) bool { return f.find(key) != nil }
+
 // Bind sets the fields of options (a pointer to a struct) whose `key` tag is in
 // the file. Durations are milliseconds unless a `unit` tag names h, m or s; a
 // value may also carry its own unit ("3s"). Lists are split at ';' and ','.
-// Every bad value is reported with its line.
+// Every bad value is reported with its line. Lists of structs have spellings of
+// their own: their callers Get them.
 func (f *File) Bind(options any) error {
 	var errs []error
 	each(reflect.ValueOf(options).Elem(), func(key, unit string, v reflect.Value) {
 		e := f.find(key)
-		if e == nil {
+		if e == nil || listOfStructs(v.Type()) {
 			return
 		}
 		e.used = true
@@ -120,6 +133,36 @@ func (f *File) Bind(options any) error {
 		}
 	})
 	return errors.Join(errs...)
+}
+
+func listOfStructs(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+// Format writes options as a file that Bind reads back, one key=value a line, in
+// the order of the fields. Lists of structs are left out, as in Bind.
+func Format(options any) []string {
+	var out []string
+	each(reflect.ValueOf(options).Elem(), func(key, unit string, v reflect.Value) {
+		if !listOfStructs(v.Type()) {
+			out = append(out, key+"="+text(v, unit))
+		}
+	})
+	return out
+}
+
+// text is the inverse of set.
+func text(v reflect.Value, unit string) string {
+	if d, ok := v.Interface().(time.Duration); ok {
+		if u := units[unit]; d%u == 0 {
+			return strconv.FormatInt(int64(d/u), 10)
+		}
+		return d.String()
+	}
+	if list, ok := v.Interface().([]string); ok {
+		return strings.Join(list, ";")
+	}
+	return fmt.Sprint(v.Interface())
 }
 
 // each visits every tagged field, embedded structs included.

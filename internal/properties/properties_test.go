@@ -95,3 +95,48 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestFormatReadsBack(t *testing.T) {
+	o := options{inner: inner{7}, Name: "broker-a", Addrs: []string{"a:1", "b:2"}, Wait: 1500 * time.Microsecond, Keep: 48 * time.Hour, On: true, Count: -3, Lease: 1}
+	text := strings.Join(Format(&o), "\n")
+	f, err := Parse("a.conf", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back options
+	if err := f.Bind(&back); err != nil {
+		t.Fatal(err)
+	}
+	if again := strings.Join(Format(&back), "\n"); again != text || back.Wait != o.Wait || back.Keep != o.Keep || len(back.Addrs) != 2 {
+		t.Errorf("read back as\n%s\nof\n%s", again, text)
+	}
+	if !strings.Contains(text, "slaveTimeout=1.5ms") || !strings.Contains(text, "fileReservedTime=48\n") {
+		t.Errorf("durations in\n%s", text)
+	}
+	if n := len(f.Unused()); n != 0 {
+		t.Errorf("%d keys unused", n)
+	}
+}
+
+func TestListsOfStructsAreTheCallers(t *testing.T) {
+	type peers struct {
+		Peers []inner `key:"peers"`
+		Name  string  `key:"name"`
+	}
+	f, err := Parse("a.conf", []byte("peers=x\nname=y"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Set("name", "z")
+	f.Set("more", "1")
+	var o peers
+	if err := f.Bind(&o); err != nil || o.Name != "z" {
+		t.Errorf("bound %+v, error %v", o, err)
+	}
+	if u := f.Unused(); len(u) != 2 || u[0].Key != "peers" || u[1].Key != "more" || !f.Has("more") || f.Has("less") {
+		t.Errorf("unused %v", u)
+	}
+	if got := Format(&o); len(got) != 1 || got[0] != "name=z" {
+		t.Errorf("formatted %v", got)
+	}
+}

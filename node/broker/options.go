@@ -261,6 +261,13 @@ func (o *Options) waitTimeout() time.Duration {
 	return o.SyncFlushTimeout
 }
 
+// ackInterval is the longest silence of a slave that has everything. Its master
+// calls it lagging by what it heard last, so in an idle group it must speak up
+// several times within haMaxTimeSlaveNotCatchup, or the set would flap.
+func (o *Options) ackInterval() time.Duration {
+	return min(o.HASendHeartbeatInterval, o.HAMaxTimeSlaveNotCatchup/3)
+}
+
 // minInSync is the effective floor: the configured one, or min(2, replicas).
 func (o *Options) minInSync() int {
 	if o.MinInSyncReplicas > 0 {

@@ -19,7 +19,7 @@ type Options struct {
 	// answered at once either way.
 	NeedWaitForService bool `key:"needWaitForService"`
 	// WaitSecondsForService: a Java broker registers each 30 s. 0 to 24 h.
-	WaitSecondsForService time.Duration `key:"waitSecondsForService"`
+	WaitSecondsForService time.Duration `key:"waitSecondsForService" unit:"s"`
 	// BrokerExpiry is how long a registration without heartbeatTimeoutMillis lives
 	// without a sign of its broker. 100 ms to 24 h.
 	BrokerExpiry time.Duration `key:"brokerExpiryMillis"`

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/internal/ha"
+	"lockstep/node/wire"
+)
+
+func newStatus() *cobra.Command {
+	var r remote
+	var controllers string
+	var groups []string
+	c := &cobra.Command{Use: "status --controller ADDR", Short: "Show who is master of each broker group", Long: `Show the controllers' leader and, for each broker group, its master, epoch, in-sync
+set and members, as the controllers have committed them. The groups are those the
+name servers know, or the ones named by --group.`, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		addrs := splitAddrs(controllers)
+		if len(addrs) == 0 {
+			return refused(errors.New("no controller: give --controller HOST:PORT, an address for brokers"))
+		}
+		if len(groups) == 0 {
+			var err error
+			if groups, err = groupsOf(splitAddrs(r.namesrv), r.timeout); err != nil {
+				return err
+			}
+		}
+		return status(cmd.OutOrStdout(), addrs, groups, r.timeout)
+	}}
+	r.flags(c, 5*time.Second)
+	c.Flags().StringVar(&controllers, "controller", "", "controllers, `ADDR`;ADDR (addresses for brokers)")
+	c.Flags().StringSliceVar(&groups, "group", nil, "broker `GROUP`; may be repeated")
+	return c
+}
+
+// groupsOf asks the name servers for the broker groups.
+func groupsOf(namesrvs []string, timeout time.Duration) ([]string, error) {
+	if len(namesrvs) == 0 {
+		return nil, refused(errors.New("no group: give --group NAME, or --namesrv HOST:PORT to look them up"))
+	}
+	f, _, err := askAny(namesrvs, wire.ReqGetClusterInfo, nil, timeout)
+	if err != nil {
+		return nil, fmt.Errorf("ask the name servers for broker groups: %w", err)
+	}
+	var info wire.ClusterInfo
+	if err := wire.UnmarshalBody(f.Body, &info); err != nil {
+		return nil, fmt.Errorf("answer of the name server: %w", err)
+	}
+	var out []string
+	for name := range info.BrokerAddrTable {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+func status(w io.Writer, controllers, groups []string, timeout time.Duration) error {
+	f, at, err := askAny(controllers, wire.ReqGetControllerMetadata, nil, timeout)
+	if err != nil {
+		return fmt.Errorf("ask the controllers: %w", err)
+	}
+	var meta wire.ControllerMetadata
+	if err := f.Header(&meta); err != nil {
+		return fmt.Errorf("answer of controller %s: %w", at, err)
+	}
+	fmt.Fprintf(w, "controllers %s: leader %s at %s, term %d\n", meta.Group, orNone(meta.LeaderID), orNone(meta.LeaderAddress), meta.Term)
+	if meta.LeaderAddress != "" { // the leader knows best; the others are asked when it is gone
+		controllers = append([]string{meta.LeaderAddress}, controllers...)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "GROUP\tMASTER\tADDRESS\tEPOCH\tSET EPOCH\tIN SYNC\tMIN\tMEMBERS")
+	var errs []error
+	for _, g := range groups {
+		f, at, err := askAny(controllers, wire.ReqGetReplicaInfo, wire.ReplicaInfoRequest{BrokerName: g}, timeout)
+		var info wire.ReplicaInfoResponse
+		var set wire.SyncStateSetBody
+		if err == nil {
+			err = errors.Join(f.Header(&info), wire.UnmarshalBody(f.Body, &set))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("group %s, asked of %s: %w", g, at, err))
+			continue
+		}
+		master := "none"
+		if info.MasterBrokerID > 0 {
+			master = fmt.Sprint(info.MasterBrokerID)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%v\t%d\t%s\n", g, master, orNone(info.MasterAddress), info.MasterEpoch, set.SyncStateSetEpoch, set.SyncStateSet, info.MinInSync, memberIDs(info.Members))
+	}
+	errs = append(errs, table.Flush())
+	return errors.Join(errs...)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func memberIDs(ms wire.Members) string {
+	var ids ha.IDs
+	for _, m := range ms {
+		ids = append(ids, m.Broker)
+	}
+	return fmt.Sprint(ids)
+}
+
+// askAny sends a request to one address after the other until one answers with
+// success, and says which.
+func askAny(addrs []string, code int32, header any, timeout time.Duration) (wire.Frame, string, error) {
+	var errs []error
+	for _, a := range addrs {
+		f, err := ask(a, code, header, timeout)
+		if err == nil {
+			return f, a, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", a, err))
+	}
+	return wire.Frame{}, strings.Join(addrs, ";"), errors.Join(errs...)
+}
+
+// ask is one request over a connection of its own.
+func ask(addr string, code int32, header any, timeout time.Duration) (wire.Frame, error) {
+	conn, err := net.DialTimeout("tcp", addr, timeout)
+	if err != nil {
+		return wire.Frame{}, err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(timeout)) // a fresh connection takes a deadline
+	request := wire.NewRequest(code, 1, header, nil)
+	wire.Seal(&request)
+	out, err := wire.AppendFrame(nil, &request, wire.JSON)
+	if err != nil {
+		return wire.Frame{}, err
+	}
+	if _, err := conn.Write(out); err != nil {
+		return wire.Frame{}, err
+	}
+	var in []byte
+	d := wire.Decoder{Link: wire.Remoting}
+	for {
+		piece := make([]byte, 64<<10)
+		k, err := conn.Read(piece)
+		in = append(in, piece[:k]...)
+		f, used, bad := d.DecodeCopy(in)
+		switch {
+		case bad != nil:
+			return f, bad
+		case used > 0 && f.Head.Code != wire.CodeSuccess:
+			return f, fmt.Errorf("answered with code %d: %s", f.Head.Code, f.Head.Remark)
+		case used > 0:
+			return f, nil
+		case err != nil:
+			return f, err
+		}
+	}
+}
