@@ -229,3 +229,52 @@ func TestBrokerState(t *testing.T) {
 		t.Error("a one-way request or a response was answered (trap 2)")
 	}
 }
+
+// TestDeletedTopicStaysGone: a topic created again under the name of a deleted one
+// goes on counting, shows nothing of the old one, and its groups start where it
+// begins; also after a restart, and until retention has removed what was below.
+func TestDeletedTopicStaysGone(t *testing.T) {
+	o := benchOptions()
+	o.MetaCheckpointBytes = 8 << 10
+	h := newBench(t, o)
+	h.topic("T", 2)
+	for range 3 {
+		h.ok(h.send("T", 0, "a", "old"))
+	}
+	h.ok(h.call(wire.ReqDeleteTopicInBroker, &wire.TopicRequest{Topic: "T"}, nil))
+	h.topic("T", 2)
+	check := func(what string, messages ...string) {
+		t.Helper()
+		if got := extInt(t, h.ok(h.query("new", "T", 0)), "offset"); got != "3" {
+			t.Errorf("%s: a new group starts at %s, want 3", what, got)
+		}
+		f := h.pull("T", 0, 0, "*")
+		h.want(f, wire.CodePullOffsetMoved, "OFFSET_TOO_SMALL")
+		if r, _ := f.PullResponse(); r.NextBeginOffset != 3 || r.MinOffset != 3 {
+			t.Errorf("%s: next %d min %d, want 3", what, r.NextBeginOffset, r.MinOffset)
+		}
+		if got := bodies(t, h.pull("T", 0, 3, "*")); strings.Join(got, " ") != strings.Join(messages, " ") {
+			t.Errorf("%s: messages %q, want %q", what, got, messages)
+		}
+		if got := extInt(t, h.ok(h.call(wire.ReqSearchOffset, &wire.SearchOffsetRequest{Topic: "T", Timestamp: 1}, nil)), "offset"); len(messages) > 0 && got != "3" {
+			t.Errorf("%s: search by time finds %s, want 3", what, got)
+		}
+	}
+	check("empty")
+	h.ok(h.send("T", 0, "a", "new"))
+	check("with a message", "new")
+	h.cool()
+	check("on disk", "new")
+	h.sameMeta()
+	h.restart(false, o)
+	h.lead()
+	check("after a restart", "new")
+	h.b.queueOf("T", 0).min = 3 // retention removed the old ones
+	for range 12 {
+		h.ok(h.send("T", 1, "a", strings.Repeat("x", 1<<10)))
+	}
+	if len(h.b.meta.floors) != 0 {
+		t.Error("a floor below everything stored is kept for ever")
+	}
+	h.sameMeta()
+}

@@ -253,4 +253,3 @@ func hours(t *testing.T, list *checklist, h *bench, producer, consumer *goClient
 	list.tick("hours: nothing is lost or left behind", received == 360 && next == start+360 && left == 0,
 		"%d received, next %d, %d requests left", received, next, left)
 }
-

@@ -103,6 +103,7 @@ func (b *Broker) Gauges(report func(name string, value float64)) {
 	report("broker_tail_bytes", float64(b.tail.held))
 	report("broker_unfiled_queue_entries", float64(b.queues.order.next-b.queues.done))
 	report("broker_disk_stuck_millis", float64(b.stuck().Milliseconds()))
+	b.serviceGauges(report)
 }
 
 func gauge(ok bool) float64 {

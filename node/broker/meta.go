@@ -59,6 +59,9 @@ func (b *Broker) settleMeta(now node.Now) {
 	b.settleGroups(now)
 	b.settleCommits(now)
 	if b.checkpointDue() && b.admit(now) == nil {
+		if spent := b.spentFloors(); len(spent) > 0 {
+			b.writeMeta(now, spent)
+		}
 		b.writeCheckpoint(now, &b.meta)
 	}
 }

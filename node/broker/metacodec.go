@@ -40,15 +40,17 @@ type metaKind uint8
 
 // The entry kinds; numbers are part of the format.
 const (
-	metaPutTopic      metaKind = 1 // payload: TopicConfig JSON
-	metaDropTopic     metaKind = 2 // payload: name; its offsets go too (M8)
-	metaPutGroup      metaKind = 3 // payload: SubscriptionGroupConfig JSON
-	metaDropGroup     metaKind = 4 // payload: name
-	metaPutOffset     metaKind = 5 // group, topic, queue, offset
-	metaDropOffsets   metaKind = 6 // group: all its offsets
-	metaTopicVersion  metaKind = 7 // DataVersion of the topic table
-	metaGroupVersion  metaKind = 8 // DataVersion of the group table
-	metaOffsetVersion metaKind = 9 // DataVersion of the offset table
+	metaPutTopic      metaKind = 1  // payload: TopicConfig JSON
+	metaDropTopic     metaKind = 2  // payload: name; its offsets go too (M8)
+	metaPutGroup      metaKind = 3  // payload: SubscriptionGroupConfig JSON
+	metaDropGroup     metaKind = 4  // payload: name
+	metaPutOffset     metaKind = 5  // group, topic, queue, offset
+	metaDropOffsets   metaKind = 6  // group: all its offsets
+	metaTopicVersion  metaKind = 7  // DataVersion of the topic table
+	metaGroupVersion  metaKind = 8  // DataVersion of the group table
+	metaOffsetVersion metaKind = 9  // DataVersion of the offset table
+	metaPutFloor      metaKind = 10 // topic, queue, offset: messages below belong to a deleted topic
+	metaDropFloors    metaKind = 11 // topic: its floors are behind what is stored
 )
 
 // metaEntry is one change; which fields count depends on the kind.
@@ -73,10 +75,13 @@ func appendEntry(b []byte, e metaEntry) []byte {
 		payload = wire.MarshalBody(e.config)
 	case metaPutGroup:
 		payload = wire.MarshalBody(e.group)
-	case metaDropTopic, metaDropGroup, metaDropOffsets:
+	case metaDropTopic, metaDropGroup, metaDropOffsets, metaDropFloors:
 		payload = []byte(e.name)
-	case metaPutOffset:
-		payload = appendText(appendText(nil, e.name), e.topic)
+	case metaPutOffset, metaPutFloor:
+		payload = appendText(nil, e.name)
+		if e.kind == metaPutOffset {
+			payload = appendText(payload, e.topic)
+		}
 		payload = binary.AppendUvarint(payload, uint64(uint32(e.queue)))
 		payload = binary.AppendUvarint(payload, uint64(e.offset))
 	default:
@@ -130,9 +135,9 @@ func decodeEntry(kind metaKind, p []byte) (e metaEntry, err error) {
 		e.group = wire.NewSubscriptionGroup("") // members an older version did not write keep their default
 		err = wire.UnmarshalBody(p, &e.group)
 		e.name = e.group.GroupName
-	case metaDropTopic, metaDropGroup, metaDropOffsets:
+	case metaDropTopic, metaDropGroup, metaDropOffsets, metaDropFloors:
 		e.name = string(p)
-	case metaPutOffset:
+	case metaPutOffset, metaPutFloor:
 		return decodeOffset(e, p)
 	case metaTopicVersion, metaGroupVersion, metaOffsetVersion:
 		return decodeVersion(e, p)
@@ -147,9 +152,12 @@ func decodeEntry(kind metaKind, p []byte) (e metaEntry, err error) {
 
 func decodeOffset(e metaEntry, p []byte) (metaEntry, error) {
 	r := uvarints{b: p}
-	e.name, e.topic = r.text(), r.text()
+	e.name = r.text()
+	if e.kind == metaPutOffset {
+		e.topic = r.text()
+	}
 	queue, offset := r.next(), r.next()
-	if r.bad || len(r.b) > 0 || queue >= maxQueues || int64(offset) < 0 || e.name == "" || e.topic == "" {
+	if r.bad || len(r.b) > 0 || queue >= maxQueues || int64(offset) < 0 || e.name == "" || e.kind == metaPutOffset && e.topic == "" {
 		return e, errMetaShort
 	}
 	e.queue, e.offset = int32(queue), int64(offset)
@@ -246,6 +254,13 @@ func (st *metaState) dump() []metaEntry {
 		for q, off := range st.offsets[k] {
 			if off != noOffset {
 				out = append(out, metaEntry{kind: metaPutOffset, name: k.group, topic: k.topic, queue: int32(q), offset: off})
+			}
+		}
+	}
+	for _, topic := range sortedKeys(st.floors) {
+		for q, off := range st.floors[topic] {
+			if off != noOffset {
+				out = append(out, metaEntry{kind: metaPutFloor, name: topic, queue: int32(q), offset: off})
 			}
 		}
 	}

@@ -17,6 +17,9 @@ type metaState struct {
 	topics  map[string]wire.TopicConfig
 	groups  map[string]wire.SubscriptionGroupConfig
 	offsets map[offsetKey][]int64 // by queue id; noOffset where nothing was committed
+	// floors are the queue ends of topics at the moment they were deleted, by queue
+	// id: a topic created again under the name does not show what was before.
+	floors map[string][]int64
 
 	topicsVersion  wire.DataVersion
 	groupsVersion  wire.DataVersion
@@ -52,7 +55,7 @@ const noOffset int64 = -1
 
 func newMetaState() metaState {
 	return metaState{topics: map[string]wire.TopicConfig{}, groups: map[string]wire.SubscriptionGroupConfig{},
-		offsets: map[offsetKey][]int64{}}
+		offsets: map[offsetKey][]int64{}, floors: map[string][]int64{}}
 }
 
 // apply brings the record body at log offset at into the state. On an error the
@@ -116,6 +119,10 @@ func (st *metaState) applyEntries(entries []metaEntry) {
 			st.putOffset(offsetKey{e.name, e.topic}, e.queue, e.offset)
 		case metaDropOffsets:
 			st.dropOffsets(e.name)
+		case metaPutFloor:
+			st.floors[e.name] = setOffset(st.floors[e.name], e.queue, e.offset)
+		case metaDropFloors:
+			delete(st.floors, e.name)
 		case metaTopicVersion:
 			st.topicsVersion = e.version
 		case metaGroupVersion:
@@ -157,6 +164,18 @@ func setOffset(row []int64, queue int32, offset int64) []int64 {
 	}
 	row[queue] = offset
 	return row
+}
+
+// floor is the first offset of a queue that belongs to the topic as it is now.
+func (st *metaState) floor(topic string, queue int32) int64 {
+	if len(st.floors) == 0 {
+		return 0
+	}
+	row := st.floors[topic]
+	if queue < 0 || int(queue) >= len(row) {
+		return 0
+	}
+	return max(row[queue], 0)
 }
 
 // offset returns what is committed, noOffset when nothing is.

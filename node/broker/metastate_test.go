@@ -69,7 +69,7 @@ func drawEntry(t *rapid.T) metaEntry {
 	topic := fmt.Sprintf("T%d", rapid.IntRange(0, 4).Draw(t, "topic"))
 	group := fmt.Sprintf("G%d", rapid.IntRange(0, 3).Draw(t, "group"))
 	version := wire.DataVersion{Counter: rapid.Int64Range(0, 1<<40).Draw(t, "counter"), StateVersion: 3, Timestamp: 1700000000000}
-	switch metaKind(rapid.IntRange(1, 9).Draw(t, "kind")) {
+	switch metaKind(rapid.IntRange(1, 12).Draw(t, "kind")) {
 	case metaPutTopic:
 		return metaEntry{kind: metaPutTopic, name: topic, config: newTopic(topic, rapid.Int32Range(1, 9).Draw(t, "queues"), 6)}
 	case metaDropTopic:
@@ -88,6 +88,10 @@ func drawEntry(t *rapid.T) metaEntry {
 		return metaEntry{kind: metaGroupVersion, version: version}
 	case metaOffsetVersion:
 		return metaEntry{kind: metaOffsetVersion, version: version}
+	case metaPutFloor:
+		return metaEntry{kind: metaPutFloor, name: topic, queue: rapid.Int32Range(0, 5).Draw(t, "queue"), offset: rapid.Int64Range(0, 99).Draw(t, "floor")}
+	case metaDropFloors:
+		return metaEntry{kind: metaDropFloors, name: topic}
 	default:
 		return metaEntry{kind: metaPutOffset, name: group, topic: topic, queue: rapid.Int32Range(0, 5).Draw(t, "queue"),
 			offset: rapid.Int64Range(0, 1<<50).Draw(t, "offset")}

@@ -18,11 +18,11 @@ import (
 // answered only when its record satisfied the policy (M5).
 type offsetCommits struct {
 	pending map[offsetKey]*pendingRow
-	dirty   []dirtyOffset         // what pending holds, in order of arrival
-	due     node.Time             // when the next record is written; Never when nothing waits
-	blocked bool                  // due, and the log is not writable
-	waiting []commitRequest       // code 15 requests to answer after the next record
-	rows    int                   // rows pending that the replicated table does not have
+	dirty   []dirtyOffset   // what pending holds, in order of arrival
+	due     node.Time       // when the next record is written; Never when nothing waits
+	blocked bool            // due, and the log is not writable
+	waiting []commitRequest // code 15 requests to answer after the next record
+	rows    int             // rows pending that the replicated table does not have
 }
 
 // pendingRow is what is pending for one group and topic.
@@ -243,8 +243,8 @@ func (b *Broker) commitFromPull(now node.Now, h *wire.PullRequest) {
 	b.commits.put(now, b, k, h.QueueID, h.CommitOffset)
 }
 
-// serveQueryOffset answers code 14. A group without an offset starts at 0 on a
-// queue that is young (all of it still stored, its first message near the log's
+// serveQueryOffset answers code 14. A group without an offset starts at 0 (where
+// the topic begins) on a queue that is young (all of it still stored, its first message near the log's
 // end) or empty: starting at the end would skip what arrives between this answer
 // and the first pull. On an old queue the group decides itself (22).
 func (b *Broker) serveQueryOffset(now node.Now, s node.SessionID, f *wire.Frame) {
@@ -258,10 +258,12 @@ func (b *Broker) serveQueryOffset(now node.Now, s node.SessionID, f *wire.Frame)
 	}
 	que := b.queueOf(h.Topic, h.QueueID)
 	switch {
-	case h.KeepUnset || que != nil && que.min > 0:
+	case h.KeepUnset || que != nil && que.min > b.meta.floor(h.Topic, h.QueueID):
 		b.offsetUnset(s, f)
-	case que == nil || que.next == 0 || b.wholeLogIsYoung():
+	case que == nil:
 		b.replyOK(s, f, &wire.OffsetResponse{})
+	case b.minOf(que) == que.next || b.wholeLogIsYoung():
+		b.replyOK(s, f, &wire.OffsetResponse{Offset: b.minOf(que)})
 	default:
 		b.readFirst(now, s, f, que, firstForOffset)
 	}

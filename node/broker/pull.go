@@ -184,8 +184,8 @@ func (b *Broker) pullNothing(que *queue, q *pullQuery) (out pullOutcome, empty b
 	}
 	visible := b.visible(que)
 	switch {
-	case q.offset < que.min:
-		out.remark, out.next = "OFFSET_TOO_SMALL", que.min
+	case q.offset < b.minOf(que):
+		out.remark, out.next = "OFFSET_TOO_SMALL", b.minOf(que)
 		return b.moved(q, out), true
 	case q.offset < visible:
 		return out, false
@@ -213,7 +213,7 @@ func (b *Broker) answerPull(que *queue, q *pullQuery, out pullOutcome) {
 	*r = wire.PullResponse{SuggestWhichBrokerID: out.suggest, NextBeginOffset: out.next,
 		TopicSysFlag: q.topicSys, GroupSysFlag: q.groupSys}
 	if que != nil {
-		r.MinOffset, r.MaxOffset = que.min, b.visible(que)
+		r.MinOffset, r.MaxOffset = b.minOf(que), b.visible(que)
 	}
 	if !b.o.SlaveReadEnable {
 		r.SuggestWhichBrokerID = 0

@@ -84,7 +84,7 @@ func (c *coldPull) done(b *Broker, now node.Now, r storage.Result) {
 	case r.Op.Gen != b.log.gen || que == nil:
 		out.remark = "MESSAGE_WAS_REMOVING"
 	case errors.Is(r.Err, storage.ErrRange): // expired while we read
-		out.code, out.remark, out.next = wire.CodePullNotFound, "OFFSET_FOUND_NULL", max(q.offset, que.min)
+		out.code, out.remark, out.next = wire.CodePullNotFound, "OFFSET_FOUND_NULL", max(q.offset, b.minOf(que))
 	case r.Err != nil:
 		b.emit(event.Event{Kind: event.DiskFailed, Text: "pull " + q.key.topic + ": " + r.Err.Error()})
 		b.failPull(q, wire.CodeSystemError, "store getMessage failed: "+r.Err.Error())

@@ -22,7 +22,7 @@ func (b *Broker) serveQueueOffset(now node.Now, s node.SessionID, f *wire.Frame)
 	que := b.queueOf(h.Topic, h.QueueID)
 	switch {
 	case f.Head.Code == wire.ReqGetEarliestStoreTime:
-		if que == nil || que.min >= b.visible(que) {
+		if que == nil || b.minOf(que) >= b.visible(que) {
 			b.replyOK(s, f, &wire.TimestampResponse{Timestamp: -1})
 			return
 		}
@@ -30,7 +30,7 @@ func (b *Broker) serveQueueOffset(now node.Now, s node.SessionID, f *wire.Frame)
 	case que == nil:
 		b.replyOK(s, f, &wire.OffsetResponse{})
 	case f.Head.Code == wire.ReqGetMinOffset:
-		b.replyOK(s, f, &wire.OffsetResponse{Offset: que.min})
+		b.replyOK(s, f, &wire.OffsetResponse{Offset: b.minOf(que)})
 	case h.Uncommitted:
 		b.replyOK(s, f, &wire.OffsetResponse{Offset: que.next})
 	default:
@@ -51,13 +51,15 @@ type firstRead struct {
 	session node.SessionID
 	frame   wire.Frame
 	use     firstUse
+	min     int64 // its queue offset
 }
 
 // readFirst answers f from the first message of que, in memory or on disk.
 func (b *Broker) readFirst(now node.Now, s node.SessionID, f *wire.Frame, que *queue, use firstUse) {
 	first := &firstRead{session: s, frame: *f, use: use}
 	first.frame.Body = nil
-	if e, ok := que.entry(que.min); ok {
+	first.min = b.minOf(que)
+	if e, ok := que.entry(first.min); ok {
 		if record := b.hot(e.log, e.size); record != nil {
 			first.answer(b, record)
 			return
@@ -68,7 +70,7 @@ func (b *Broker) readFirst(now node.Now, s node.SessionID, f *wire.Frame, que *q
 		return
 	}
 	b.reads.start(b, storage.Op{Kind: storage.OpPull, Pull: storage.PullArgs{Topic: que.topic, Queue: que.id,
-		Offset: que.min, MaxMsgs: 1, MaxBytes: 1, Limit: b.endOffset()}}, first)
+		Offset: first.min, MaxMsgs: 1, MaxBytes: 1, Limit: b.endOffset()}}, first)
 }
 
 // overloaded is the remark when too much already waits for the disk.
@@ -102,7 +104,7 @@ func (r *firstRead) answer(b *Broker, record []byte) {
 	case r.use == firstForTime:
 		b.replyOK(r.session, &r.frame, &wire.TimestampResponse{Timestamp: rec.StoreMillis})
 	case int64(b.endOffset()-rec.Physical) <= b.o.YoungTopicBytes:
-		b.replyOK(r.session, &r.frame, &wire.OffsetResponse{})
+		b.replyOK(r.session, &r.frame, &wire.OffsetResponse{Offset: r.min})
 	default:
 		b.offsetUnset(r.session, &r.frame)
 	}
@@ -128,7 +130,7 @@ func (b *Broker) serveSearchOffset(now node.Now, s node.SessionID, f *wire.Frame
 		return
 	}
 	que := b.queueOf(h.Topic, h.QueueID)
-	if que == nil || que.min >= b.visible(que) {
+	if que == nil || b.minOf(que) >= b.visible(que) {
 		b.replyOK(s, f, &wire.OffsetResponse{})
 		return
 	}
@@ -146,7 +148,7 @@ func (b *Broker) serveSearchOffset(now node.Now, s node.SessionID, f *wire.Frame
 		return
 	}
 	b.reads.start(b, storage.Op{Kind: storage.OpSeek, WallMillis: find.millis,
-		Pull: storage.PullArgs{Topic: que.topic, Queue: que.id, Offset: que.min, Limit: b.confirmOffset()}}, find)
+		Pull: storage.PullArgs{Topic: que.topic, Queue: que.id, Offset: b.minOf(que), Limit: b.confirmOffset()}}, find)
 }
 
 // seekHot looks among the messages in memory for the first that was stored at
@@ -155,7 +157,7 @@ func (b *Broker) serveSearchOffset(now node.Now, s node.SessionID, f *wire.Frame
 func (b *Broker) seekHot(que *queue, millis int64) (off int64, ok bool) {
 	end := b.visible(que)
 	first := end
-	for first > que.min {
+	for first > b.minOf(que) {
 		e, hot := que.entry(first - 1)
 		record := b.hot(e.log, e.size)
 		if !hot || record == nil {
@@ -196,7 +198,7 @@ func (r *seekRead) answer(b *Broker, que *queue, off int64) {
 	if r.upper {
 		off--
 	}
-	off = max(que.min, min(off, b.visible(que)))
+	off = max(b.minOf(que), min(off, b.visible(que)))
 	b.replyOK(r.session, &r.frame, &wire.OffsetResponse{Offset: off})
 }
 

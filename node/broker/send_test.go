@@ -273,7 +273,7 @@ func TestSendOverload(t *testing.T) {
 		h.put(1, last)
 	}
 	h.run()
-	h.want(h.answer(1, last.Head.Opaque), wire.CodeSystemBusy, "busy")
+	h.want(h.answer(1, last.Head.Opaque), wire.CodeSystemBusy, "[OVERLOAD]")
 	h.unstick()
 	if got := h.b.queueOf("T", 0).next; got != 3 {
 		t.Errorf("%d stored, want 3", got)

@@ -194,6 +194,28 @@ func (b *Broker) servicesDiskDone(now node.Now, r storage.Result) {
 	read.done(b, now, r)
 }
 
+// serviceGauges reports the services' numbers, in a fixed order.
+func (b *Broker) serviceGauges(report func(name string, value float64)) {
+	report("broker_messages_in_total", float64(b.counts.sends))
+	report("broker_messages_in_bytes_total", float64(b.counts.sendBytes))
+	report("broker_sends_refused_total", float64(b.counts.sendsRefused))
+	report("broker_pulls_total", float64(b.counts.pulls))
+	report("broker_messages_out_total", float64(b.counts.pulled))
+	report("broker_messages_out_bytes_total", float64(b.counts.pulledBytes))
+	report("broker_pulls_held", float64(b.pulls.live))
+	report("broker_pulls_held_total", float64(b.counts.held))
+	report("broker_pulls_from_disk_total", float64(b.counts.cold))
+	report("broker_disk_reads_waiting", float64(len(b.reads.waiting)))
+	report("broker_offset_commits_total", float64(b.counts.commits))
+	report("broker_offset_commits_pending", float64(len(b.commits.dirty)))
+	report("broker_clients", float64(b.clients.count))
+	report("broker_consumer_groups_online", float64(len(b.clients.consumers)))
+	report("broker_topics", float64(len(b.meta.topics)))
+	report("broker_subscription_groups", float64(len(b.meta.groups)))
+	report("broker_queue_locks", float64(b.locks.count))
+	report("broker_metadata_records_unread_total", float64(b.metaRefused))
+}
+
 // reject answers f with an error code and says so in an event.
 func (b *Broker) reject(s node.SessionID, f *wire.Frame, code int32, remark string) {
 	b.emit(event.Event{Kind: event.RequestRefused, Code: code, Count: int64(f.Head.Code), Text: remark})

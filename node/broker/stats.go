@@ -54,7 +54,7 @@ func (t *timesRead) one(b *Broker) {
 func (b *Broker) readTimes(wanted []timeWanted, user timesUser) {
 	all := &timesRead{times: make([]int64, len(wanted)), left: 1, user: user}
 	for i, w := range wanted {
-		if w.que == nil || w.offset < w.que.min || w.offset >= b.visible(w.que) {
+		if w.que == nil || w.offset < b.minOf(w.que) || w.offset >= b.visible(w.que) {
 			continue
 		}
 		if e, ok := w.que.entry(w.offset); ok {
@@ -109,7 +109,7 @@ func (st *topicStats) timesKnown(b *Broker, times []int64) {
 	for id, w := range st.queues {
 		row := wire.TopicOffset{LastUpdateTimestamp: times[id]}
 		if w.que != nil {
-			row.MinOffset, row.MaxOffset = w.que.min, b.visible(w.que)
+			row.MinOffset, row.MaxOffset = b.minOf(w.que), b.visible(w.que)
 		}
 		out.OffsetTable[wire.MessageQueue{BrokerName: b.o.BrokerName, QueueID: int32(id), Topic: st.topic}] = row
 	}

@@ -158,8 +158,41 @@ func checkAttribute(key, value string) string {
 	return "attribute " + quoteShort(key) + " is unknown"
 }
 
+// floorsOf marks the present ends of a topic's queues. Queues go on counting from
+// there when the topic is created again, and show nothing from below.
+func (b *Broker) floorsOf(topic string) (out []metaEntry) {
+	for _, q := range b.queues.all {
+		if q.topic == topic && q.next > 0 && q.id < maxQueues {
+			out = append(out, metaEntry{kind: metaPutFloor, name: topic, queue: q.id, offset: q.next})
+		}
+	}
+	return out
+}
+
+// spentFloors lists the topics whose floors lie below everything still stored.
+func (b *Broker) spentFloors() (out []metaEntry) {
+	for _, topic := range sortedKeys(b.meta.floors) {
+		spent := true
+		for id, floor := range b.meta.floors[topic] {
+			q := b.queueOf(topic, int32(id))
+			spent = spent && (q == nil || q.min >= floor)
+		}
+		if spent {
+			out = append(out, metaEntry{kind: metaDropFloors, name: topic})
+		}
+	}
+	return out
+}
+
+// minOf is the first queue offset consumers may ask for: the first stored one, or
+// the topic's floor, never above what they may see.
+func (b *Broker) minOf(q *queue) int64 {
+	return max(q.min, min(b.meta.floor(q.topic, q.id), b.visible(q)))
+}
+
 // serveDeleteTopic answers code 215. A topic that does not exist is no error. Its
-// records stay in the log until retention removes them; its offsets go at once.
+// records stay in the log until retention removes them, out of sight; its offsets
+// go at once.
 func (b *Broker) serveDeleteTopic(now node.Now, s node.SessionID, f *wire.Frame) {
 	var h wire.TopicRequest
 	if !b.header(s, f, &h) {
@@ -176,11 +209,12 @@ func (b *Broker) serveDeleteTopic(now node.Now, s node.SessionID, f *wire.Frame)
 	if _, ok := b.meta.topics[h.Topic]; ok {
 		b.commits.forgetTopic(h.Topic)
 		delete(b.robin, h.Topic)
-		b.writeMeta(now, []metaEntry{
+		entries := []metaEntry{
 			{kind: metaDropTopic, name: h.Topic},
 			{kind: metaTopicVersion, version: b.nextVersion(now, b.meta.topicsVersion)},
 			{kind: metaOffsetVersion, version: b.nextVersion(now, b.meta.offsetsVersion)},
-		})
+		}
+		b.writeMeta(now, append(entries, b.floorsOf(h.Topic)...))
 	}
 	b.answerWhenProven(s, f)
 }

@@ -124,7 +124,7 @@ func (b *Broker) admit(now node.Now) *refusal {
 		return why
 	}
 	if b.waiters.queue.len() >= b.o.MaxWaiters {
-		return busy("[PCBUSY_CLEAN_QUEUE]broker busy: %d producers wait already", int64(b.o.MaxWaiters))
+		return busy("[OVERLOAD]system busy, start flow control for a while: %d producers wait already", int64(b.o.MaxWaiters))
 	}
 	if b.log.end-b.log.written > ha.LogOffset(b.o.MaxUnwrittenBytes) {
 		return busy("[PCBUSY_CLEAN_QUEUE]broker busy: %d bytes wait for the disk", int64(b.log.end-b.log.written))
