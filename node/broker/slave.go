@@ -185,6 +185,7 @@ func (b *Broker) refused(h *wire.Replica) {
 	}
 	if b.log.min == b.log.end && len(b.epochs) == 0 {
 		b.wantOrigin(h.Min, "")
+		u.next = b.now.Mono // at once: the master's retention does not wait for a slave it has not met
 		return
 	}
 	b.needRebuild(fmt.Sprintf("the master's log begins at %d, this one ends at %d", h.Min, b.log.end))
@@ -347,7 +348,7 @@ func (b *Broker) settleAck() {
 	if b.o.AckClass == ha.ClassReceived && b.looseAllowed() {
 		end = b.log.written
 	}
-	if end <= u.reported && b.now.Mono < u.spoken.Add(b.o.HASendHeartbeatInterval) {
+	if end <= u.reported && b.now.Mono < u.spoken.Add(b.o.ackInterval()) {
 		return
 	}
 	u.reported = max(u.reported, end)
@@ -405,7 +406,7 @@ func (b *Broker) followDeadline() node.Time {
 		}
 		return u.next
 	case upStarted:
-		return min(u.heard.Add(b.o.HAHousekeepingInterval), u.spoken.Add(b.o.HASendHeartbeatInterval))
+		return min(u.heard.Add(b.o.HAHousekeepingInterval), u.spoken.Add(b.o.ackInterval()))
 	case upCutting:
 		return node.Never
 	}

@@ -27,6 +27,9 @@ type syncSet struct {
 	nextCheck node.Time
 	retry     node.Time // no new proposal before, after a refusal
 	frozen    bool
+	// named are the members of the proposal whose success is being taken in: then it
+	// is known which proposal made the set.
+	named wire.Members
 
 	// Derived, and rebuilt only when dirty.
 	dirty     bool
@@ -199,7 +202,7 @@ func (b *Broker) settleJoins() {
 			b.stopJoining(r)
 			continue
 		}
-		if !j.active && b.now.Mono >= j.pause && int64(b.log.end-r.acked) <= b.o.HAJoinLag {
+		if !j.active && b.now.Mono >= j.pause && b.keepsUp(r) && int64(b.log.end-r.acked) <= b.o.HAJoinLag {
 			*j = joining{active: true, since: b.now.Mono}
 			b.set.dirty = true
 		}
@@ -209,11 +212,19 @@ func (b *Broker) settleJoins() {
 		if !j.passed && r.acked >= max(b.confirm, b.waiters.acknowledged, b.role.barrierEnd) {
 			j.passed = true
 		}
-		if b.now.Mono >= b.joinLimit(r) && !b.proposes(r.self.Broker) {
+		if r.acked < b.log.end && b.now.Mono >= b.joinLimit(r) && !b.proposes(r.self.Broker) {
 			b.stopJoining(r)
 			j.pause = b.now.Mono.Add(b.o.HAJoinTimeout)
 		}
 	}
+}
+
+// keepsUp reports whether a slave had everything within the time that a member is
+// allowed to lag. One that was removed for its silence, and whose session is still
+// open, would pass the join test by what it acknowledged before: confirm stood still
+// for its sake.
+func (b *Broker) keepsUp(r *replica) bool {
+	return r.progress.caughtUp != 0 && b.now.Mono < r.progress.caughtUp.Add(b.o.HAMaxTimeSlaveNotCatchup)
 }
 
 // joinLimit is when a join that has not had everything since is given up.
@@ -300,7 +311,7 @@ func (b *Broker) setDeadline() node.Time {
 		switch j := &r.joining; {
 		case r.phase != replicaStarted || r.learner:
 		case j.active:
-			if t := b.joinLimit(r); t > b.now.Mono {
+			if t := b.joinLimit(r); t > b.now.Mono && r.acked < b.log.end {
 				d = min(d, t)
 			}
 		case j.pause > b.now.Mono:
