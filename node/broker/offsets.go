@@ -163,6 +163,9 @@ func (b *Broker) flushCommits(now node.Now) {
 		entries = append(entries, metaEntry{kind: metaOffsetVersion, version: b.nextVersion(now, b.meta.offsetsVersion)})
 		b.writeMeta(now, entries)
 	}
+	if len(c.waiting) > 0 {
+		b.changed() // what is proven already is answered in this Settle, not in the next
+	}
 	for _, w := range c.waiting {
 		b.await(waiter{end: b.endOffset(), session: w.session, opaque: w.opaque, kind: waitCode, epoch: b.currentEpoch(), sealed: w.sealed})
 	}

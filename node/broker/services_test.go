@@ -117,10 +117,24 @@ func (h *bench) run() {
 			h.b.DiskDone(h.now, h.store.Do(op))
 		}
 		if len(ops) == 0 && (h.exit != nil || h.b.Deadline() > h.now.Mono) {
+			h.settledTwice()
 			return
 		}
 	}
 	h.t.Fatalf("the broker does not come to rest: deadline %d, now %d", h.b.Deadline(), h.now.Mono)
+}
+
+// settledTwice fails unless another Settle has nothing to do.
+func (h *bench) settledTwice() {
+	h.t.Helper()
+	if h.exit != nil {
+		return
+	}
+	h.fx.Reset()
+	h.b.Settle(h.now, &h.fx)
+	if n := len(h.fx.Sends) + len(h.fx.Disk) + len(h.fx.Closes) + len(h.fx.Events); n > 0 {
+		h.t.Fatalf("a second Settle had %d effects: %+v", n, h.fx)
+	}
 }
 
 func (h *bench) collect() {
