@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"lockstep/internal/ha"
 	"lockstep/internal/invariant"
@@ -30,7 +31,7 @@ type Store struct {
 	logics  int64    // the same for the last one that synced the queues
 	cutID   uint64   // id of the last truncation: older operations are stale
 	cutAt   ha.LogOffset
-	stopped bool
+	stopped atomic.Bool // a clean stop or a reset ended this life
 }
 
 type closer interface{ Close() error }

@@ -77,6 +77,6 @@ func (s *Store) cleanStop(confirm ha.LogOffset) error {
 	if err := vfs.WriteAtomic(s.fsys, nameClean, mark.encode()); err != nil {
 		return fmt.Errorf("write %s: %w", nameClean, mapDisk(err))
 	}
-	s.stopped = true
+	s.stopped.Store(true)
 	return nil
 }

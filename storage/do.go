@@ -69,7 +69,7 @@ func (s *Store) writable() error {
 	if s.readOnly != nil {
 		return s.readOnly
 	}
-	if s.stopped {
+	if s.stopped.Load() {
 		return fmt.Errorf("%w: the store was stopped cleanly", ErrInvalid)
 	}
 	return s.log.usable()
@@ -115,7 +115,7 @@ func (s *Store) lowerFloor(off ha.LogOffset) error {
 // dispatch appends queue entries. Entries above the end are those of an
 // operation that a truncation overtook.
 func (s *Store) dispatch(op Op) error {
-	if s.stopped {
+	if s.stopped.Load() {
 		return s.writable()
 	}
 	_, end, _ := s.log.bounds()
@@ -244,7 +244,7 @@ func (s *Store) save(name string, blob []byte) error {
 	}
 	s.meta.Lock()
 	defer s.meta.Unlock()
-	if s.stopped {
+	if s.stopped.Load() {
 		return s.writable()
 	}
 	if len(blob) == 0 && removable(name) {
@@ -280,7 +280,7 @@ func (s *Store) backUpEpochs() error {
 func (s *Store) raiseBoot(boot int) error {
 	s.meta.Lock()
 	defer s.meta.Unlock()
-	if s.stopped {
+	if s.stopped.Load() {
 		return s.writable()
 	}
 	if boot < 0 || int64(boot) > int64(^ha.Boot(0)) {

@@ -26,7 +26,7 @@ func (s *Store) reset(op Op) error {
 	}
 	s.meta.Lock()
 	defer s.meta.Unlock()
-	if s.stopped {
+	if s.stopped.Load() {
 		return s.writable()
 	}
 	off := int64(op.Off)
@@ -44,7 +44,7 @@ func (s *Store) reset(op Op) error {
 	if err := s.failing(finishReset(s.fsys, s.o, off, op.Name)); err != nil {
 		return err
 	}
-	s.stopped = true
+	s.stopped.Store(true)
 	return nil
 }
 
@@ -52,6 +52,9 @@ func (s *Store) reset(op Op) error {
 func (s *Store) move(off int64) error {
 	if lo, end, _ := s.log.bounds(); lo != end {
 		return fmt.Errorf("%w: reset to %d without a reason: the log holds [%d, %d)", ErrInvalid, off, lo, end)
+	}
+	if err := s.log.rebase(off); err != nil {
+		return err
 	}
 	return s.log.prepare(off)
 }

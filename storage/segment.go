@@ -78,8 +78,13 @@ func (l *commitLog) prepare(base int64) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	if err := l.rebase(base); err != nil {
-		return err
+	l.mu.Lock()
+	begins := len(l.segs) == 0
+	l.mu.Unlock()
+	if begins { // a log without any segment begins with this one
+		if err := l.rebase(base); err != nil {
+			return err
+		}
 	}
 	l.mu.Lock()
 	have := l.find(base) != nil
