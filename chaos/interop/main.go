@@ -97,7 +97,7 @@ func main() {
 	if err := fs.Parse(os.Args[2:]); err != nil {
 		os.Exit(2)
 	}
-	rlog.SetLogLevel("error")
+	rlog.SetLogLevel("fatal") // what fails is in the journal
 	run := produce
 	if os.Args[1] == "consume" {
 		run = consume

@@ -35,7 +35,7 @@ simulated disks and networks. Every run is judged; the same seed gives the same 
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(listCommand(), runCommand(), sweepCommand(), replayCommand(), mutantsCommand(), workerCommand())
+	root.AddCommand(listCommand(), runCommand(), sweepCommand(), replayCommand(), mutantsCommand(), chaosCommand(), workerCommand())
 	err := root.Execute()
 	switch {
 	case err == nil:

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,7 @@ import (
 func mutantsCommand() *cobra.Command {
 	var list bool
 	var share string
+	var jobs, seeds int
 	c := &cobra.Command{
 		Use:   "mutants [NAME…]",
 		Short: "Build wrong variants of the product and check that the drills kill each",
@@ -40,10 +43,12 @@ judge that found it. A variant that survives fails the command. Needs the reposi
 				}
 				return nil
 			}
-			return killAll(cmd, ms)
+			return killAll(cmd, ms, sweepLimits{jobs, seeds})
 		},
 	}
 	c.Flags().BoolVar(&list, "list", false, "print the mutants and what each removes")
+	c.Flags().IntVar(&jobs, "jobs", runtime.NumCPU(), "worker processes of each sweep")
+	c.Flags().IntVar(&seeds, "seeds", 0, "at most this many seeds a drill; 0 takes the mutant's own number")
 	c.Flags().StringVar(&share, "share", "", "I/N: only the I-th of N parts")
 	return c
 }
@@ -77,7 +82,7 @@ func chosenMutants(names []string, share string) ([]mutants.Mutant, error) {
 	return out, nil
 }
 
-func killAll(cmd *cobra.Command, ms []mutants.Mutant) error {
+func killAll(cmd *cobra.Command, ms []mutants.Mutant, limits sweepLimits) error {
 	root, err := repository()
 	if err != nil {
 		return err
@@ -91,7 +96,7 @@ func killAll(cmd *cobra.Command, ms []mutants.Mutant) error {
 	fmt.Fprintf(out, "%-40s %-18s %6s  %s\n", "mutant", "killed by", "seeds", "finding")
 	survived := 0
 	for _, m := range ms {
-		k, err := kill(root, dir, m)
+		k, err := kill(root, dir, m, limits)
 		switch {
 		case err != nil:
 			return fmt.Errorf("mutant %s: %w", m.Name, err)
@@ -125,18 +130,28 @@ type killed struct {
 	report *scenarios.Report
 }
 
-func kill(root, dir string, m mutants.Mutant) (killed, error) {
-	text, err := m.Apply(root)
+// sweepLimits bound the sweep of one mutant.
+type sweepLimits struct {
+	jobs  int
+	seeds int // 0: the mutant's own
+}
+
+func kill(root, dir string, m mutants.Mutant, limits sweepLimits) (killed, error) {
+	texts, err := m.Apply(root)
 	if err != nil {
 		return killed{}, err
 	}
-	bin, err := build(root, dir, m, text)
+	bin, err := build(root, dir, m, texts)
 	if err != nil {
 		return killed{}, err
 	}
-	total := 0
+	defer os.Remove(bin)
+	total, seeds := 0, m.Seeds
+	if limits.seeds > 0 {
+		seeds = limits.seeds
+	}
 	for _, d := range m.Drills {
-		k, err := sweepMutant(bin, d, m.Seeds)
+		k, err := sweepMutant(bin, d, limits.jobs, seeds)
 		if err != nil {
 			return killed{}, err
 		}
@@ -148,13 +163,17 @@ func kill(root, dir string, m mutants.Mutant) (killed, error) {
 	return killed{seeds: total}, nil
 }
 
-// build compiles the drill binary with the mutant's file laid over the original.
-func build(root, dir string, m mutants.Mutant, text string) (string, error) {
-	file := filepath.Join(dir, m.Name+".go")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return "", err
+// build compiles the drill binary with the mutant's files laid over the originals.
+func build(root, dir string, m mutants.Mutant, texts map[string]string) (string, error) {
+	replace := map[string]string{}
+	for path, text := range texts {
+		file := filepath.Join(dir, m.Name+"."+strings.ReplaceAll(path, "/", "."))
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, filepath.FromSlash(path))] = file
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, filepath.FromSlash(m.File)): file}})
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
@@ -173,8 +192,8 @@ func build(root, dir string, m mutants.Mutant, text string) (string, error) {
 
 // sweepMutant runs seeds until the first failure that is a breach: a quiet or
 // stale run kills nothing.
-func sweepMutant(bin, drill string, seeds int) (killed, error) {
-	c := exec.Command(bin, "sweep", "--first", "--twice", "0", "--drill", drill, "--seeds", fmt.Sprintf("1..%d", seeds), "--json", bin+".jsonl")
+func sweepMutant(bin, drill string, jobs, seeds int) (killed, error) {
+	c := exec.Command(bin, "sweep", "--first", "--twice", "0", "--drill", drill, "--jobs", strconv.Itoa(jobs), "--seeds", fmt.Sprintf("1..%d", seeds), "--json", bin+".jsonl")
 	c.Stdout, c.Stderr = io.Discard, io.Discard
 	err := c.Run()
 	var exit *exec.ExitError
