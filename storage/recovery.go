@@ -47,18 +47,33 @@ type recovery struct {
 }
 
 // look reads every mark and lists every file. The only things it writes are the
-// directories, an unfinished cut and zeros behind a short last file.
+// directories, an unfinished reset or cut, and zeros behind a short last file.
 func (r *recovery) look() (err error) {
 	if err := syncDirs(r.fsys); err != nil {
 		return err
 	}
-	if off, reason, found, err := readReset(r.fsys); err != nil {
-		return err
-	} else if found {
-		if err := finishReset(r.fsys, r.o, off, reason); err != nil {
-			return err
-		}
+	off, reason, found, err := readReset(r.fsys)
+	if err == nil && found {
+		err = finishReset(r.fsys, r.o, off, reason)
 	}
+	if err != nil {
+		return err
+	}
+	if err := r.lookAtMarks(); err != nil {
+		return err
+	}
+	if err := r.lookAtFiles(); err != nil {
+		return err
+	}
+	if r.floor, r.floorState, err = readFloor(r.fsys); err != nil {
+		return err
+	}
+	r.list, r.listed, err = readQueueList(r.fsys)
+	return err
+}
+
+// lookAtMarks reads who the store belongs to and how its last life ended.
+func (r *recovery) lookAtMarks() (err error) {
 	if r.owner, r.owned, err = loadStoreFile(r.fsys, r.o); err != nil {
 		return err
 	}
@@ -70,11 +85,14 @@ func (r *recovery) look() (err error) {
 	if r.abort, err = vfs.Exists(r.fsys, nameAbort); err != nil {
 		return fmt.Errorf("look for %s: %w", nameAbort, err)
 	}
-	if r.native, err = readNativeCheckpoint(r.fsys); err != nil {
-		return err
-	}
 	r.suspect = readMark(r.fsys, nameSuspect, "suspect")
 	r.broken = readMark(r.fsys, NameBrokenClaim, "claim")
+	r.native, err = readNativeCheckpoint(r.fsys)
+	return err
+}
+
+// lookAtFiles lists segments and queues, and finishes a cut.
+func (r *recovery) lookAtFiles() error {
 	cutAt, cutting, err := readCut(r.fsys)
 	if err != nil {
 		return err
@@ -87,19 +105,10 @@ func (r *recovery) look() (err error) {
 	if err := r.log.loadSegments(r.owned); err != nil {
 		return err
 	}
-	if err := r.queues.load(); err != nil {
+	if err := r.queues.load(); err != nil || !cutting {
 		return err
 	}
-	if cutting {
-		if err := r.finishCut(cutAt); err != nil {
-			return err
-		}
-	}
-	if r.floor, r.floorState, err = readFloor(r.fsys); err != nil {
-		return err
-	}
-	r.list, r.listed, err = readQueueList(r.fsys)
-	return err
+	return r.finishCut(cutAt)
 }
 
 // judge decides what may be believed and where the log ends.

@@ -13,10 +13,37 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
+	"sync/atomic"
 
 	"lockstep/internal/ha"
 	"lockstep/storage/vfs"
 )
+
+// Store is an open store. Do may be called from several lanes at once; the
+// operations of one lane come one after the other.
+type Store struct {
+	fsys     vfs.FS
+	o        Options
+	lock     closer
+	log      *commitLog
+	queues   *queueSet
+	puller   *puller
+	identity Identity
+
+	readOnly error // damage: nothing is written to the log (set by Open only)
+
+	meta    sync.Mutex // small files, floor and cuts
+	floor   *floorWriter
+	native  vfs.File // opened at the first checkpoint
+	wall    int64    // store time of the last checkpoint, ms
+	logics  int64    // the same for the last one that synced the queues
+	cutID   uint64   // id of the last truncation: older operations are stale
+	cutAt   ha.LogOffset
+	stopped atomic.Bool // a clean stop or a reset ended this life
+}
+
+type closer interface{ Close() error }
 
 // Open recovers the store in fsys and starts a new life of it. It blocks until
 // everything in the returned range is verified and durable. The file system's
