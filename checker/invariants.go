@@ -8,8 +8,9 @@ import (
 // Invariants watches typed events for what must never happen (HA contract
 // section 10): epochs and set epochs of the committed record never go down, the
 // master is always in its set, an epoch has one master, a replica's truncation
-// never undercuts what it must keep, and where a lease is required two brokers
-// are never writable at once.
+// never undercuts what it must keep, a broker is fenced until it has taken up a
+// role in this life, no name server goes back to a deposed master, and where a lease
+// is required two brokers are never writable at once.
 type Invariants struct {
 	// ExclusiveWriters demands that no two brokers of a group are writable at one
 	// instant of true time (lease required, clocks inside the drift bound).
@@ -17,6 +18,7 @@ type Invariants struct {
 
 	groups map[string]*groupFacts
 	nodes  map[string]*nodeFacts
+	routes map[route]ha.MasterEpoch // by name server: epoch of the master it names
 	frozen map[string]bool
 	out    []Finding
 }
@@ -31,13 +33,17 @@ type groupFacts struct {
 }
 
 type nodeFacts struct {
-	group string
-	epoch ha.MasterEpoch
+	group   string
+	epoch   ha.MasterEpoch
+	started bool           // its life was seen from the beginning
+	serving ha.MasterEpoch // 0: fenced
 }
+
+type route struct{ node, group string }
 
 // NewInvariants returns a watcher.
 func NewInvariants(exclusive bool) *Invariants {
-	return &Invariants{ExclusiveWriters: exclusive, groups: map[string]*groupFacts{}, nodes: map[string]*nodeFacts{}, frozen: map[string]bool{}}
+	return &Invariants{ExclusiveWriters: exclusive, groups: map[string]*groupFacts{}, nodes: map[string]*nodeFacts{}, routes: map[route]ha.MasterEpoch{}, frozen: map[string]bool{}}
 }
 
 // Findings returns the breaches so far.
@@ -62,6 +68,11 @@ func (v *Invariants) NodeDown(node string) {
 		delete(v.groups[name].writable, node)
 	}
 	delete(v.nodes, node)
+	for r := range v.routes {
+		if r.node == node {
+			delete(v.routes, r)
+		}
+	}
 }
 
 // Frozen notes that a node stopped running or runs again: while it does not run it
@@ -93,11 +104,43 @@ func (v *Invariants) See(e event.Event) {
 			v.fail(e, "served-twice", "epoch %d of %s is served by %s after %s", e.Epoch, e.Group, e.Node, by)
 		}
 		g.serving[e.Epoch] = e.Node
+		v.node(e).serving = e.Epoch
+	case event.Started:
+		v.node(e).started = true
 	case event.Writable:
 		v.writable(e)
-	case event.NotWritable, event.Demoted:
+	case event.Demoted:
+		v.node(e).serving = 0
 		delete(v.group(e.Group).writable, e.Node)
+	case event.NotWritable:
+		delete(v.group(e.Group).writable, e.Node)
+	case event.RouteChanged:
+		v.routed(e)
 	}
+}
+
+// node is what is known of the node's present life.
+func (v *Invariants) node(e event.Event) *nodeFacts {
+	n := v.nodes[e.Node]
+	if n == nil {
+		n = &nodeFacts{group: e.Group}
+		v.nodes[e.Node] = n
+	}
+	return n
+}
+
+// routed follows which master a name server names: registrations that come late
+// must not bring a deposed one back. Role 0 is the master; no address means that it
+// is gone, epoch 0 a peer that gives none.
+func (v *Invariants) routed(e event.Event) {
+	r := route{e.Node, e.Group}
+	if e.Broker != 0 || e.Text == "" || e.Epoch == 0 {
+		return
+	}
+	if e.Epoch < v.routes[r] {
+		v.fail(e, "route-epoch-down", "%s names %s, master of epoch %d, for %s after the one of epoch %d", e.Node, e.Text, e.Epoch, e.Group, v.routes[r])
+	}
+	v.routes[r] = max(v.routes[r], e.Epoch)
 }
 
 func (v *Invariants) elected(e event.Event) {
@@ -130,11 +173,7 @@ func (v *Invariants) altered(e event.Event) {
 }
 
 func (v *Invariants) roleApplied(e event.Event) {
-	n := v.nodes[e.Node]
-	if n == nil {
-		n = &nodeFacts{group: e.Group}
-		v.nodes[e.Node] = n
-	}
+	n := v.node(e)
 	if e.Epoch < n.epoch {
 		v.fail(e, "role-epoch-down", "%s applies epoch %d after %d", e.Node, e.Epoch, n.epoch)
 	}
@@ -146,6 +185,9 @@ func (v *Invariants) roleApplied(e event.Event) {
 
 func (v *Invariants) writable(e event.Event) {
 	g := v.group(e.Group)
+	if n := v.node(e); n.started && n.serving != e.Epoch {
+		v.fail(e, "writable-unfenced", "%s is writable in epoch %d of %s, which it has not taken up in this life", e.Node, e.Epoch, e.Group)
+	}
 	for _, other := range sortedKeys(g.writable) {
 		epoch := g.writable[other]
 		if other == e.Node {

@@ -88,8 +88,9 @@ type Ledger struct {
 	policy   map[string]Policy
 	messages map[string][]*message // by group, in order of acknowledgement
 	byPlace  map[promise]*message
-	lostKeys map[string]bool // keys of which an acknowledged copy is lost; true when all such losses are allowed
+	lostKeys map[string]bool      // keys of which an acknowledged copy is lost; true when all such losses are allowed
 	promoted map[string]Promotion // the newest of each group
+	damaged  map[replicaOf]bool   // replicas that a fault robbed after they were last proposed
 	out      []Finding
 	Counts   Counts
 }
@@ -105,7 +106,7 @@ type Counts struct {
 
 // NewLedger returns an empty ledger over the truth.
 func NewLedger(t Truth) *Ledger {
-	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}}
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}}
 }
 
 // SetPolicy says what a group promises; before its first acknowledgement.

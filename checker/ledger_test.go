@@ -281,6 +281,9 @@ func TestInvariantsFire(t *testing.T) {
 	writable := func(node string, e int32) event.Event {
 		return event.Event{Kind: event.Writable, Node: node, Group: "g", Epoch: epochOf(e)}
 	}
+	routed := func(node string, role int64, e int32, addr string) event.Event {
+		return event.Event{Kind: event.RouteChanged, Node: node, Group: "g", Broker: idOf(role), Epoch: epochOf(e), Text: addr}
+	}
 	with := func(e event.Event, f func(*event.Event)) event.Event { f(&e); return e }
 	cases := []struct {
 		name   string
@@ -298,6 +301,12 @@ func TestInvariantsFire(t *testing.T) {
 		{"two writers", []event.Event{writable("a", 1), writable("b", 1)}, "two-writers"},
 		{"lease overlap", []event.Event{writable("a", 1), writable("b", 2)}, "lease-overlap"},
 		{"role epoch down", []event.Event{{Kind: event.RoleApplied, Node: "a", Group: "g", Epoch: 3, Broker: 1}, {Kind: event.RoleApplied, Node: "a", Group: "g", Epoch: 2, Broker: 1}}, "role-epoch-down"},
+		{"writable without a role", []event.Event{{Kind: event.Started, Node: "a", Group: "g"}, writable("a", 1)}, "writable-unfenced"},
+		{"writable after its role ended", []event.Event{{Kind: event.Started, Node: "a", Group: "g"}, {Kind: event.Serving, Node: "a", Group: "g", Epoch: 1},
+			{Kind: event.Demoted, Node: "a", Group: "g", Epoch: 1}, writable("a", 1)}, "writable-unfenced"},
+		{"writable in its role", []event.Event{{Kind: event.Started, Node: "a", Group: "g"}, {Kind: event.Serving, Node: "a", Group: "g", Epoch: 1}, writable("a", 1)}, ""},
+		{"route goes back", []event.Event{routed("n", 0, 1, "x"), routed("n", 0, 2, "y"), routed("n", 0, 1, "x")}, "route-epoch-down"},
+		{"routes of two name servers, of a slave, of nobody", []event.Event{routed("n", 0, 2, "x"), routed("m", 0, 1, "y"), routed("n", 2, 1, "z"), routed("n", 0, 1, "")}, ""},
 		{"another master than elected", []event.Event{elected(1, 1, 1), {Kind: event.RoleApplied, Node: "a", Group: "g", Epoch: 1, Broker: 2}}, "two-masters"},
 	}
 	for _, c := range cases {

@@ -9,11 +9,15 @@ import (
 
 // StoreLost notes that a broker's disk was wiped, replaced or rolled back.
 func (l *Ledger) StoreLost(group string, b ha.BrokerID, why string) {
+	l.damaged[replicaOf{group, b}] = true
 	l.kill(group, b, ha.ClassDurable, 0, 1<<62, why)
 }
 
 // PowerLost notes a power loss: copies that were only received are gone.
 func (l *Ledger) PowerLost(group string, b ha.BrokerID) {
+	if l.policy[group].Class < ha.ClassDurable {
+		l.damaged[replicaOf{group, b}] = true
+	}
 	for _, m := range l.messages[group] {
 		for i := range m.copies {
 			c := &m.copies[i]

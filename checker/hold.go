@@ -1,0 +1,55 @@
+package checker
+
+import "lockstep/internal/ha"
+
+// replicaOf names one replica's store.
+type replicaOf struct {
+	group  string
+	broker ha.BrokerID
+}
+
+// Proposed notes that a replica has been proposed for the set: whatever happened to
+// its store before, it has passed the join test since.
+func (l *Ledger) Proposed(group string, b ha.BrokerID) { delete(l.damaged, replicaOf{group, b}) }
+
+// Joined checks a replica that a committed set names for the first time in this
+// life: it may be elected from now on, so it must hold what was acknowledged. Under
+// all-in-sync that is everything; where fewer copies are promised it is what was
+// acknowledged before the set was proposed, because later acknowledgements need not
+// wait for it.
+func (l *Ledger) Joined(group string, b ha.BrokerID, proposed, at int64) {
+	if l.damaged[replicaOf{group, b}] {
+		return // a fault came between the proposal and its commit
+	}
+	p, floor := l.policy[group], l.truth.MinOffset(group, b)
+	missing, first := 0, (*message)(nil)
+	for _, m := range l.messages[group] {
+		if m.lost || m.expired || m.ack.Log < floor || !p.All && m.ack.At > proposed {
+			continue
+		}
+		if l.classAt(m, b) < p.Class {
+			missing++
+			if first == nil {
+				first = m
+			}
+		}
+	}
+	if first != nil {
+		l.fail("joined-lacking", at, "broker %d enters the committed set and lacks %d acknowledged messages, the first is %s (log %d, acknowledged at %.3fs)",
+			b, missing, first.ack.Key, first.ack.Log, float64(first.ack.At)/1e9)
+	}
+}
+
+// Cut checks a truncation by a member of the committed set: it counts for what it
+// holds, so it must never throw away an acknowledged message (P10).
+func (l *Ledger) Cut(group string, b ha.BrokerID, off ha.LogOffset, at int64) {
+	for _, m := range l.messages[group] {
+		if m.lost || m.expired || m.ack.Log+ha.LogOffset(m.size) <= off {
+			continue
+		}
+		if c := m.copyOf(b); c.died == "" {
+			l.fail("cut-acknowledged", at, "member %d cuts its log to %d and with it %s, acknowledged at %d", b, off, m.ack.Key, m.ack.Log)
+			return
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package checker
+
+import (
+	"testing"
+
+	"lockstep/internal/ha"
+)
+
+// TestJoined: a replica that enters the set must hold what was acknowledged.
+func TestJoined(t *testing.T) {
+	rec := record("a", 0, 0)
+	one := Policy{Count: 1, Min: 1, Class: ha.ClassDurable}
+	cases := []struct {
+		name     string
+		policy   Policy
+		put      func(w *world)
+		proposed int64
+		want     string
+	}{
+		{"robbed after the proposal", one, func(*world) {}, -1, ""},
+		{"holds it", one, func(w *world) { w.put(3, rec, true) }, 2e9, ""},
+		{"lacks it", one, func(*world) {}, 2e9, "joined-lacking"},
+		{"holds it in the cache alone", one, func(w *world) { w.put(3, rec, false) }, 2e9, "joined-lacking"},
+		{"received is what is promised", Policy{Count: 1, Min: 1, Class: ha.ClassReceived}, func(w *world) { w.put(3, rec, false) }, 2e9, ""},
+		{"acknowledged after the proposal", one, func(*world) {}, 5e8, ""},
+		{"acknowledged after the proposal, by all", Policy{All: true, Min: 1, Class: ha.ClassDurable}, func(*world) {}, 5e8, "joined-lacking"},
+		{"begins behind it", one, func(w *world) { w.min = 1 << 20 }, 2e9, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.sets[1] = ha.NewIDs(1)
+			w.put(1, rec, true)
+			l := NewLedger(w)
+			l.SetPolicy("g", c.policy)
+			l.Acknowledged(ackOf("a"))
+			c.put(w)
+			l.StoreLost("g", 3, "an old story")
+			l.Proposed("g", 3)
+			if c.proposed < 0 {
+				l.StoreLost("g", 3, "wipe")
+			}
+			l.Joined("g", 3, c.proposed, 3e9)
+			if got := names(l.Findings()); got != c.want {
+				t.Errorf("findings %q, want %q: %v", got, c.want, l.Findings())
+			}
+		})
+	}
+}
+
+// TestCut: a member throws no acknowledged message away.
+func TestCut(t *testing.T) {
+	rec := record("a", 0, 0)
+	for _, c := range []struct {
+		name   string
+		broker ha.BrokerID
+		off    ha.LogOffset
+		fault  bool
+		want   string
+	}{
+		{"above it", 2, ha.LogOffset(len(rec)), false, ""},
+		{"into it", 2, ha.LogOffset(len(rec)) - 1, false, "cut-acknowledged"},
+		{"a replica that never held it", 3, 0, false, ""},
+		{"a copy that a fault had taken", 2, 0, true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.put(1, rec, true)
+			w.put(2, rec, true)
+			l := NewLedger(w)
+			l.SetPolicy("g", all)
+			l.Acknowledged(ackOf("a"))
+			if c.fault {
+				l.StoreLost("g", c.broker, "wipe")
+			}
+			l.Cut("g", c.broker, c.off, 2e9)
+			if got := names(l.Findings()); got != c.want {
+				t.Errorf("findings %q, want %q: %v", got, c.want, l.Findings())
+			}
+		})
+	}
+}
