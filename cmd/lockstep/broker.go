@@ -51,7 +51,7 @@ type brokerPlace struct {
 	EnableControllerMode bool `key:"enableControllerMode"`
 }
 
-func loadBroker(c *conf, f *confFlags) ([]unit, []string, error) {
+func loadBroker(c *conf, f *confFlags) (unit, []string, error) {
 	p := process{ListenPort: 10911, BindAddress: "0.0.0.0", ServerChannelMaxIdleTimeSeconds: host.DefaultIdle}
 	o := broker.DefaultOptions()
 	at := brokerPlace{HAListenPort: 10912, StorePathRootDir: "${user.home}/store", MappedFileSizeConsumeQueue: storage.DefaultQueueUnits * 20, EnableControllerMode: true}
@@ -81,7 +81,7 @@ func loadBroker(c *conf, f *confFlags) ([]unit, []string, error) {
 	}
 	u := unit{name: o.BrokerName + "@" + o.Address, phase: "the store is being recovered", admin: p.admin(), idle: p.ServerChannelMaxIdleTimeSeconds,
 		open: func() (opened, error) { return openBroker(o, so, path) }}
-	return []unit{u}, effective(nil, &p, &at, &o), c.finish(f.allowUnknown)
+	return u, effective(nil, &p, &at, &o), c.finish(f.allowUnknown)
 }
 
 // role keeps RocketMQ's SLAVE from being read as a spelling mistake.

@@ -43,13 +43,7 @@ func (c *child) start(p *plan, set []string, ended chan<- exit) error {
 			return fmt.Errorf("start %s: %w", c.Name, err)
 		}
 	}
-	args := []string{c.Kind, "-c", p.confPath(c.localNode)}
-	for _, s := range set {
-		if known(c.Kind, s) {
-			args = append(args, "--set", s)
-		}
-	}
-	c.cmd = exec.Command(self, args...)
+	c.cmd = exec.Command(self, c.args(p, set)...)
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if err := c.cmd.Start(); err != nil {
@@ -60,6 +54,17 @@ func (c *child) start(p *plan, set []string, ended chan<- exit) error {
 	cmd := c.cmd
 	go func() { ended <- exit{c, cmd.Wait()} }()
 	return nil
+}
+
+// args is the child's command line, with the overrides its kind takes.
+func (c *child) args(p *plan, set []string) []string {
+	args := []string{c.Kind, "-c", p.confPath(c.localNode)}
+	for _, s := range set {
+		if known(c.Kind, s) {
+			args = append(args, "--set", s)
+		}
+	}
+	return args
 }
 
 func (c *child) logPath(p *plan) string { return filepath.Join(p.dir, c.Name+".log") }

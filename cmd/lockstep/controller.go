@@ -46,7 +46,7 @@ type controllerStore struct {
 	UnsafeMemoryStore bool `key:"unsafeMemoryStore"`
 }
 
-func loadController(c *conf, f *confFlags) ([]unit, []string, error) {
+func loadController(c *conf, f *confFlags) (unit, []string, error) {
 	p := process{BindAddress: "0.0.0.0", ServerChannelMaxIdleTimeSeconds: host.DefaultIdle}
 	o, s := controller.DefaultOptions(), controllerStore{ControllerStore: raftstore.StoreFile}
 	c.bind(&p)
@@ -66,7 +66,7 @@ func loadController(c *conf, f *confFlags) ([]unit, []string, error) {
 	c.problem(o.Validate())
 	u := unit{name: "controller " + o.SelfID, phase: "the raft log is being opened", admin: p.admin(), idle: p.ServerChannelMaxIdleTimeSeconds,
 		open: func() (opened, error) { return openController(o, s, path) }}
-	return []unit{u}, effective(lines, &p, &o, &s), c.finish(f.allowUnknown)
+	return u, effective(lines, &p, &o, &s), c.finish(f.allowUnknown)
 }
 
 // peers reads the two lists of controller addresses.

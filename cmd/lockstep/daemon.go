@@ -71,7 +71,7 @@ func (p *process) admin() string {
 // defaultAdminDistance is from the remoting port to the admin port.
 const defaultAdminDistance = 1000
 
-// unit is one node that a process runs.
+// unit is the node that a process runs.
 type unit struct {
 	name  string
 	phase string // what opening does, for /readyz
@@ -87,7 +87,7 @@ type opened struct {
 	close   func() error // releases the disk; nil when there is none
 }
 
-// running is a unit that has started.
+// running is a unit on its way from start to end.
 type running struct {
 	unit
 	opened
@@ -96,7 +96,7 @@ type running struct {
 }
 
 // daemon is the command of a kind of daemon.
-func daemon(l *logging, kind, short, long string, load func(c *conf, f *confFlags) ([]unit, []string, error)) *cobra.Command {
+func daemon(l *logging, kind, short, long string, load func(c *conf, f *confFlags) (unit, []string, error)) *cobra.Command {
 	f := &confFlags{}
 	c := &cobra.Command{Use: kind + " -c FILE", Short: short, Long: long, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		log, err := l.logger(cmd.ErrOrStderr(), slog.LevelInfo)
@@ -107,7 +107,7 @@ func daemon(l *logging, kind, short, long string, load func(c *conf, f *confFlag
 		if err != nil {
 			return refused(err)
 		}
-		units, effective, err := load(c, f)
+		u, effective, err := load(c, f)
 		for _, n := range c.notes {
 			log.Warn(n)
 		}
@@ -120,7 +120,7 @@ func daemon(l *logging, kind, short, long string, load func(c *conf, f *confFlag
 			}
 			return nil
 		}
-		return serve(log, units)
+		return serve(log, u)
 	}}
 	c.Flags().StringVarP(&f.path, "config", "c", "", "configuration `FILE`, key=value lines with RocketMQ's property names")
 	c.Flags().StringArrayVar(&f.set, "set", nil, "override one `KEY=VALUE` of the file; may be repeated")
@@ -129,109 +129,64 @@ func daemon(l *logging, kind, short, long string, load func(c *conf, f *confFlag
 	return c
 }
 
-// serve runs units until one ends or the process is told to stop. The first
-// SIGTERM or SIGINT asks the machines for a graceful end, a second one ends the
+// serve runs a unit until it ends or the process is told to stop. The first
+// SIGTERM or SIGINT asks the machine for a graceful end, a second one ends the
 // process at once.
-func serve(log *slog.Logger, units []unit) error {
+func serve(log *slog.Logger, u unit) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 	stop := make(chan struct{})
 	go func() {
 		s := <-signals
-		log.Info("stopping", "signal", s.String())
+		log.Info("stopping", "node", u.name, "signal", s.String())
 		close(stop)
 		s = <-signals
-		log.Warn("stopping at once", "signal", s.String())
+		log.Warn("stopping at once", "node", u.name, "signal", s.String())
 		os.Exit(node.ExitFailed)
 	}()
-	var all []*running
-	defer func() {
-		for _, r := range all {
-			r.end(log)
-		}
-	}()
-	for _, u := range units {
-		r, err := start(log, u)
-		if r != nil {
-			all = append(all, r)
-		}
-		if err != nil {
-			stopAll(all)
-			return err
-		}
-		select {
-		case <-stop:
-			stopAll(all)
-			return nil
-		default:
-		}
-	}
-	return wait(log, all, stop)
-}
-
-// wait returns when every node has ended; the first bad end counts.
-func wait(log *slog.Logger, all []*running, stop <-chan struct{}) error {
-	ended := make(chan *running, len(all))
-	for _, r := range all {
-		go func() {
-			<-r.node.Done()
-			ended <- r
-		}()
-	}
-	var bad error
-	for left := len(all); left > 0; {
-		select {
-		case <-stop:
-			stopAll(all)
-			stop = nil
-		case r := <-ended:
-			left--
-			e := r.node.Wait()
-			log.Info("ended", "node", r.name, "code", e.Code, "reason", e.Reason)
-			if e.Code != node.ExitClean && bad == nil {
-				bad = &exitError{e.Code, fmt.Errorf("%s: %s", r.name, e.Reason)}
-			}
-			stopAll(all) // the others share the process's fate
-		}
-	}
-	return bad
-}
-
-func stopAll(all []*running) {
-	for _, r := range all {
-		if r.node != nil {
-			r.node.Stop()
-		}
-	}
-}
-
-// start opens a unit's store, before any listener of it is bound, and runs it.
-func start(log *slog.Logger, u unit) (*running, error) {
 	r := &running{unit: u}
-	if u.admin != "" {
+	defer r.end(log)
+	if err := r.start(log); err != nil {
+		return err
+	}
+	select {
+	case <-stop: // also when it came while the store was being opened
+		r.node.Stop()
+	case <-r.node.Done():
+	}
+	e := r.node.Wait()
+	log.Info("ended", "node", u.name, "code", e.Code, "reason", e.Reason)
+	if e.Code != node.ExitClean {
+		return &exitError{e.Code, fmt.Errorf("%s: %s", u.name, e.Reason)}
+	}
+	return nil
+}
+
+// start opens the store, before any listener of the node is bound, and runs it.
+func (r *running) start(log *slog.Logger) error {
+	if r.admin != "" {
 		var err error
-		if r.port, err = admin.Listen(u.admin, u.phase, log); err != nil {
-			return nil, refused(fmt.Errorf("%s: %w", u.name, err))
+		if r.port, err = admin.Listen(r.admin, r.phase, log); err != nil {
+			return refused(fmt.Errorf("%s: %w", r.name, err))
 		}
 	}
 	began := time.Now()
-	o, err := u.open()
-	if err != nil {
-		return r, openError(fmt.Errorf("%s: %w", u.name, err))
+	var err error
+	if r.opened, err = r.open(); err != nil {
+		return openError(fmt.Errorf("%s: %w", r.name, err))
 	}
-	r.opened = o
-	r.node, err = host.Start(host.Options{Name: u.name, Machine: o.machine, Disk: o.disk, Idle: u.idle, Log: log})
+	r.node, err = host.Start(host.Options{Name: r.name, Machine: r.machine, Disk: r.disk, Idle: r.idle, Log: log})
 	if err != nil {
-		return r, refused(fmt.Errorf("%s: %w", u.name, err))
+		return refused(fmt.Errorf("%s: %w", r.name, err))
 	}
 	adminAddr := "off"
 	if r.port != nil {
 		r.port.Attach(r.node)
 		adminAddr = r.port.Addr()
 	}
-	log.Info("serving", "node", u.name, "addrs", r.node.Addrs(), "admin", adminAddr, "opened", time.Since(began).Round(time.Millisecond))
-	return r, nil
+	log.Info("serving", "node", r.name, "addrs", r.node.Addrs(), "admin", adminAddr, "opened", time.Since(began).Round(time.Millisecond))
+	return nil
 }
 
 // openError gives the exit code of a store that did not open: restarting helps

@@ -18,8 +18,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// exitError carries the exit code of an error; without one it is
-// node.ExitFailed.
+// exitError carries the exit code of an error.
 type exitError struct {
 	code int
 	err  error
@@ -100,7 +99,6 @@ Exit codes: 0 stopped as asked, 1 something failed, 64 the configuration or the
 store cannot be used (the message says what to change), 70 the disk failed. Do
 not restart automatically after 64 and 70.`,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
 	}
 	l := &logging{}
 	root.PersistentFlags().StringVar(&l.format, "log-format", "text", "format of log lines on stderr: text or json")
@@ -108,11 +106,26 @@ not restart automatically after 64 and 70.`,
 	root.AddGroup(&cobra.Group{ID: "daemons", Title: "Daemons:"}, &cobra.Group{ID: "tools", Title: "Tools:"})
 	for _, c := range []*cobra.Command{newNamesrv(l), newController(l), newBroker(l)} {
 		c.GroupID = "daemons"
-		root.AddCommand(c)
+		root.AddCommand(failing(c))
 	}
 	for _, c := range []*cobra.Command{newUp(l), newSend(l), newConsume(l), newStatus()} {
 		c.GroupID = "tools"
-		root.AddCommand(c)
+		root.AddCommand(failing(c))
 	}
 	return root
+}
+
+// failing gives a command's own errors the exit code of a failure; what cobra
+// finds wrong with the command line before it runs keeps that of a refusal.
+func failing(c *cobra.Command) *cobra.Command {
+	inner := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		err := inner(cmd, args)
+		var e *exitError
+		if err != nil && !errors.As(err, &e) {
+			err = &exitError{node.ExitFailed, err}
+		}
+		return err
+	}
+	return c
 }

@@ -15,7 +15,7 @@ A minimal file:
   listenPort=9876`, loadNamesrv)
 }
 
-func loadNamesrv(c *conf, f *confFlags) ([]unit, []string, error) {
+func loadNamesrv(c *conf, f *confFlags) (unit, []string, error) {
 	p := process{ListenPort: 9876, BindAddress: "0.0.0.0", ServerChannelMaxIdleTimeSeconds: host.DefaultIdle}
 	o := namesrv.DefaultOptions()
 	c.bind(&p)
@@ -33,7 +33,7 @@ func loadNamesrv(c *conf, f *confFlags) ([]unit, []string, error) {
 			m, err := namesrv.New(o)
 			return opened{machine: m}, err
 		}}
-	return []unit{u}, effective(nil, &p, &o), c.finish(f.allowUnknown)
+	return u, effective(nil, &p, &o), c.finish(f.allowUnknown)
 }
 
 // refuseAccessControl stops a start that would leave open what the file protects.

@@ -81,7 +81,7 @@ func connect(ctx context.Context, log *slog.Logger, r *remote, adjust func(o *cl
 		return nil, nil, err
 	}
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout+answerGrace)
 	return &session{n, app, ctx}, func() {
 		defer release()
 		defer cancel()
@@ -95,6 +95,10 @@ func connect(ctx context.Context, log *slog.Logger, r *remote, adjust func(o *cl
 		}
 	}, nil
 }
+
+// answerGrace lets the machine's own time-outs speak first: they know what was
+// tried.
+const answerGrace = 500 * time.Millisecond
 
 // do gives the machine work on its loop.
 func (s *session) do(f func(now node.Now, c *client.Client) error) error {

@@ -206,7 +206,7 @@ func (s *supervisor) died(e exit) error {
 		time.AfterFunc(restartPause, func() { s.again <- e.child })
 		return nil
 	}
-	fmt.Fprintf(s.out, "  start it again with: lockstep %s -c %s\n", e.Kind, s.plan.confPath(e.localNode))
+	fmt.Fprintf(s.out, "  start it again with: lockstep %s\n", strings.Join(e.args(s.plan, s.set), " "))
 	return nil
 }
 
