@@ -98,7 +98,7 @@ func (b *Broker) openArrived(r *storage.Record) *queue {
 	if q == nil {
 		q = b.queues.open(string(r.Topic), r.QueueID)
 	}
-	if q.min == q.next {
+	if q.min == q.next && r.QueueOffset > q.next {
 		q.min, q.seen, q.next = r.QueueOffset, r.QueueOffset, r.QueueOffset
 	}
 	return q

@@ -26,6 +26,10 @@ func (b *Broker) applyMeta(record []byte, at ha.LogOffset) {
 	if b.meta.topicsVersion != before {
 		b.topicsGen++
 	}
+	if len(b.meta.ends) > 0 {
+		b.queues.begin(b.meta.ends)
+		b.meta.ends = nil
+	}
 }
 
 // resetMeta makes the state a function of records alone: the newest complete
@@ -82,7 +86,8 @@ func (b *Broker) checkpointDue() bool {
 // writeCheckpoint appends the whole state st as a checkpoint. Its parts follow
 // each other: nothing else is appended in between.
 func (b *Broker) writeCheckpoint(now node.Now, st *metaState) ha.LogOffset {
-	return b.appendMeta(now, checkpointBodies(st, uint64(b.endOffset())+1, b.maxMetaBody()))
+	entries := append(st.dump(), b.queues.ends()...)
+	return b.appendMeta(now, checkpointOf(entries, uint64(b.endOffset())+1, b.maxMetaBody()))
 }
 
 // writeMeta appends changes and returns the end of the last record. The state

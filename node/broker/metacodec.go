@@ -51,6 +51,7 @@ const (
 	metaOffsetVersion metaKind = 9  // DataVersion of the offset table
 	metaPutFloor      metaKind = 10 // topic, queue, offset: messages below belong to a deleted topic
 	metaDropFloors    metaKind = 11 // topic: its floors are behind what is stored
+	metaQueueEnd      metaKind = 12 // topic, queue, offset: where the queue ended when the checkpoint was written
 )
 
 // metaEntry is one change; which fields count depends on the kind.
@@ -77,7 +78,7 @@ func appendEntry(b []byte, e metaEntry) []byte {
 		payload = wire.MarshalBody(e.group)
 	case metaDropTopic, metaDropGroup, metaDropOffsets, metaDropFloors:
 		payload = []byte(e.name)
-	case metaPutOffset, metaPutFloor:
+	case metaPutOffset, metaPutFloor, metaQueueEnd:
 		payload = appendText(nil, e.name)
 		if e.kind == metaPutOffset {
 			payload = appendText(payload, e.topic)
@@ -137,7 +138,7 @@ func decodeEntry(kind metaKind, p []byte) (e metaEntry, err error) {
 		e.name = e.group.GroupName
 	case metaDropTopic, metaDropGroup, metaDropOffsets, metaDropFloors:
 		e.name = string(p)
-	case metaPutOffset, metaPutFloor:
+	case metaPutOffset, metaPutFloor, metaQueueEnd:
 		return decodeOffset(e, p)
 	case metaTopicVersion, metaGroupVersion, metaOffsetVersion:
 		return decodeVersion(e, p)
@@ -213,7 +214,11 @@ func deltaBodies(entries []metaEntry, limit int) [][]byte {
 // only has to differ between neighbouring checkpoints: the log offset it is
 // written at.
 func checkpointBodies(st *metaState, id uint64, limit int) [][]byte {
-	bodies := splitBodies(st.dump(), storage.MetaHeader{Version: metaVersion, Checkpoint: true, ID: id, Part: 1, Parts: 1}, limit)
+	return checkpointOf(st.dump(), id, limit)
+}
+
+func checkpointOf(entries []metaEntry, id uint64, limit int) [][]byte {
+	bodies := splitBodies(entries, storage.MetaHeader{Version: metaVersion, Checkpoint: true, ID: id, Part: 1, Parts: 1}, limit)
 	for i := range bodies { // the number of parts is known only now
 		h := storage.MetaHeader{Version: metaVersion, Checkpoint: true, ID: id, Part: uint32(i + 1), Parts: uint32(len(bodies))}
 		copy(bodies[i], h.Append(nil))

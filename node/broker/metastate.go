@@ -20,6 +20,9 @@ type metaState struct {
 	// floors are the queue ends of topics at the moment they were deleted, by queue
 	// id: a topic created again under the name does not show what was before.
 	floors map[string][]int64
+	// ends are the queue ends that came with the newest checkpoint, until the broker
+	// has taken them in.
+	ends []metaEntry
 
 	topicsVersion  wire.DataVersion
 	groupsVersion  wire.DataVersion
@@ -123,6 +126,8 @@ func (st *metaState) applyEntries(entries []metaEntry) {
 			st.floors[e.name] = setOffset(st.floors[e.name], e.queue, e.offset)
 		case metaDropFloors:
 			delete(st.floors, e.name)
+		case metaQueueEnd:
+			st.ends = append(st.ends, *e)
 		case metaTopicVersion:
 			st.topicsVersion = e.version
 		case metaGroupVersion:
