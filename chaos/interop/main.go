@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -36,11 +35,10 @@ type line struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// journal writes lines from many goroutines.
+// journal writes lines from many goroutines, each at once: others follow it.
 type journal struct {
-	mu  sync.Mutex
-	buf *bufio.Writer
-	f   *os.File
+	mu sync.Mutex
+	f  *os.File
 }
 
 func openJournal(name string) (*journal, error) {
@@ -48,7 +46,7 @@ func openJournal(name string) (*journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &journal{f: f, buf: bufio.NewWriterSize(f, 1<<16)}, nil
+	return &journal{f: f}, nil
 }
 
 func (j *journal) write(l line) {
@@ -58,7 +56,7 @@ func (j *journal) write(l line) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, err := j.buf.Write(append(b, '\n')); err != nil {
+	if _, err := j.f.Write(append(b, '\n')); err != nil {
 		fmt.Fprintln(os.Stderr, "journal:", err)
 		os.Exit(1)
 	}
@@ -67,9 +65,6 @@ func (j *journal) write(l line) {
 func (j *journal) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.buf.Flush(); err != nil {
-		return err
-	}
 	return j.f.Close()
 }
 
