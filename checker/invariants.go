@@ -15,6 +15,10 @@ type Invariants struct {
 	// ExclusiveWriters demands that no two brokers of a group are writable at one
 	// instant of true time (lease required, clocks inside the drift bound).
 	ExclusiveWriters bool
+	// Forgotten says that all controllers lost their data: in the first epoch of the
+	// rebuilt record set epochs begin anew, because no broker remembers them. Epochs
+	// still never go down.
+	Forgotten bool
 
 	groups map[string]*groupFacts
 	nodes  map[string]*nodeFacts
@@ -148,13 +152,17 @@ func (v *Invariants) elected(e event.Event) {
 	if e.Epoch <= g.epoch {
 		v.fail(e, "epoch-down", "%s elects epoch %d after %d", e.Group, e.Epoch, g.epoch)
 	}
-	if e.SetEpoch <= g.setEpoch {
+	again := v.Forgotten && e.Text == "rebuilt"
+	if e.SetEpoch <= g.setEpoch && !again {
 		v.fail(e, "set-epoch-down", "%s elects set epoch %d after %d", e.Group, e.SetEpoch, g.setEpoch)
 	}
 	if !e.Set.Equal(ha.NewIDs(e.Broker)) {
 		v.fail(e, "new-set", "%s elects %d with set %v, the set of a new epoch is its master alone", e.Group, e.Broker, e.Set)
 	}
 	g.epoch, g.setEpoch = max(g.epoch, e.Epoch), max(g.setEpoch, e.SetEpoch)
+	if again {
+		g.setEpoch = e.SetEpoch
+	}
 	g.masters[e.Epoch] = e.Broker
 }
 

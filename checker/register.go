@@ -36,6 +36,9 @@ type RegisterOp struct {
 	// Alter: the base it was made at, and the set wanted. Elect and Read: what came out.
 	Base   RegisterState
 	Result RegisterState
+	// Rebuilt marks the first election of a record that the controllers had lost:
+	// brokers remember epochs, nobody remembers set epochs.
+	Rebuilt bool
 }
 
 // CheckRegister checks a group's record as a linearizable register with
@@ -68,7 +71,7 @@ var registerModel = porcupine.Model{
 		case RegisterRead:
 			return out == s, s
 		case RegisterElect:
-			return out.Epoch > s.Epoch && out.SetEpoch > s.SetEpoch, out
+			return out.Epoch > s.Epoch && (out.SetEpoch > s.SetEpoch || op.Rebuilt), out
 		}
 		applies := op.Base.Master == s.Master && op.Base.Epoch == s.Epoch && op.Base.SetEpoch == s.SetEpoch
 		next := RegisterState{Master: s.Master, Epoch: s.Epoch, SetEpoch: s.SetEpoch + 1, Set: op.Base.Set}
