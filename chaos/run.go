@@ -121,7 +121,7 @@ func (c *Cluster) strikeMasters(ctx context.Context, journal string) ([]strike, 
 		if err != nil {
 			return nil, err
 		}
-		if err := pause(ctx, time.Duration(rnd.Between(int64(time.Second), int64(4*time.Second)))); err != nil {
+		if err := pause(ctx, time.Duration(rnd.Between(int64(3*time.Second), int64(8*time.Second)))); err != nil {
 			return nil, err
 		}
 		if down != nil { // the last victim returns and is still catching up when the next master dies
