@@ -21,9 +21,22 @@ import (
 // watchers is how many consuming clients follow the topic in every run.
 const watchers = 2
 
-// build makes the world of the run's setup and wires judges and load to it.
+// open makes the world of the run.
+func (r *Run) open(o RunOptions) (err error) {
+	if o.Open != nil {
+		r.World, err = o.Open(r.simOptions(), r.Plan)
+		return err
+	}
+	w := sim.New(r.simOptions(), r.Plan)
+	if o.Observe != nil {
+		o.Observe(w)
+	}
+	r.World = simulated{w}
+	return nil
+}
+
+// build makes the nodes of the run's setup and wires judges and load to them.
 func (r *Run) build() {
-	r.World = sim.New(r.simOptions(), r.Plan)
 	r.Truth = newTruth(&r.Setup)
 	r.Truth.now = r.World.Now
 	r.Judge = newJudge(&r.Setup, r.Truth, r.World.Now)

@@ -32,16 +32,19 @@ type Judge struct {
 	FirstFault int64 // 0 while none
 	LastHeal   int64
 	Lives      []sim.LifeChange
+	LivesAt    []int64        // when each of Lives happened
 	Acks       int            // SEND_OK emitted, whether or not a client heard it
 	AcksBy     map[string]int // "group/epoch" → SEND_OK emitted
 	AckLog     []AckSeen
 
 	serving  map[string]ha.MasterEpoch // node → epoch it serves
 	setEpoch map[string]ha.SetEpoch
+	epoch    map[string]ha.MasterEpoch
 	// electable is who could have been elected, at each election.
 	electable map[electionID]ha.IDs
 	sends     map[requestID]string // request → key
 	alters    map[requestID]alterSeen
+	holding   holding
 }
 
 // AckSeen is one SEND_OK at its emission.
@@ -75,8 +78,8 @@ const maxEventsKept = 200_000
 func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
 	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
 		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
-		serving: map[string]ha.MasterEpoch{}, setEpoch: map[string]ha.SetEpoch{}, sends: map[requestID]string{},
-		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, electable: map[electionID]ha.IDs{}}
+		serving: map[string]ha.MasterEpoch{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{},
+		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, electable: map[electionID]ha.IDs{}, holding: newHolding()}
 	for g := range s.Groups {
 		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class})
 	}
@@ -108,6 +111,9 @@ func (j *Judge) OnEvent(e event.Event) {
 		delete(j.serving, e.Node)
 	case event.Truncated:
 		j.Truncated += e.Count
+		j.cut(e)
+	case event.AlterProposed:
+		j.offered(e)
 	case event.Mark:
 		j.Marks[e.Text]++
 	case event.Elected, event.SetAltered:
@@ -127,22 +133,23 @@ func (j *Judge) duplicate(e event.Event) bool {
 	if e.Kind != event.Elected && e.Kind != event.SetAltered {
 		return false
 	}
-	if e.SetEpoch <= j.setEpoch[e.Group] {
+	if e.SetEpoch <= j.setEpoch[e.Group] && e.Epoch <= j.epoch[e.Group] {
 		return true
 	}
-	j.setEpoch[e.Group] = e.SetEpoch
+	j.setEpoch[e.Group], j.epoch[e.Group] = e.SetEpoch, max(e.Epoch, j.epoch[e.Group])
 	return false
 }
 
 func (j *Judge) committed(e event.Event) {
 	why := "set changed"
-	op := checker.RegisterOp{Kind: checker.RegisterElect, Invoke: e.At, Return: e.At, Status: checker.Done,
+	op := checker.RegisterOp{Kind: checker.RegisterElect, Rebuilt: j.Invariants.Forgotten && e.Text == "rebuilt", Invoke: e.At, Return: e.At, Status: checker.Done,
 		Result: checker.RegisterState{Master: e.Broker, Epoch: e.Epoch, SetEpoch: e.SetEpoch, Set: e.Set.String()}}
 	if e.Kind == event.Elected {
 		why = "elected " + e.Text
 		j.Register[e.Group] = append(j.Register[e.Group], op)
 	}
 	rec := j.truth.refresh(e.Group)
+	j.entered(e, rec)
 	j.Roles = append(j.Roles, RoleChange{At: seconds(e.At), Group: e.Group, Master: int64(rec.Master), Epoch: int32(e.Epoch), SetEpoch: int32(e.SetEpoch),
 		Set: e.Set.String(), Why: why})
 }
@@ -212,7 +219,7 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	if m, err := wire.ParseOffsetMessageID(resp.MsgID); err == nil {
 		log = ha.LogOffset(m.Offset)
 	}
-	j.Ledger.Acknowledged(checker.Ack{Key: key, Group: group, Master: j.truth.ID(from), Epoch: epoch, Log: log, QueueOffset: resp.QueueOffset, At: j.now()})
+	j.Ledger.Acknowledged(checker.Ack{Key: key, Group: group, Master: j.truth.ID(from), Epoch: epoch, Log: log, QueueOffset: resp.QueueOffset, Claim: resp.Durability, At: j.now()})
 	if r := j.Recoveries[group]; r != nil {
 		r.Acknowledged(epoch, j.now())
 	}
@@ -264,20 +271,26 @@ func (j *Judge) damage(f *sim.Fault, n string) {
 	id := j.truth.ID(n)
 	switch f.Kind {
 	case sim.PowerLoss:
+		j.truth.keep(n)
 		j.Ledger.PowerLost(groupOf(n), id)
-	case sim.WipeDisk, sim.Action:
-		if f.Kind == sim.WipeDisk || f.Text == "restore" {
-			j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
-			j.truth.forget(n)
+		if j.truth.liars[n] {
+			j.Ledger.StoreLost(groupOf(n), id, "power loss of a disk that lied")
 		}
-	case sim.DiskRot, sim.DiskLies, sim.DiskSyncDrop:
+	case sim.WipeDisk:
+		j.truth.keep(n)
+		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
+		j.truth.forget(n)
+	case sim.DiskLies:
+		j.truth.liars[n] = true
+		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
+	case sim.DiskRot, sim.DiskSyncDrop:
 		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
 	}
 }
 
 // OnLife keeps track of who runs.
 func (j *Judge) OnLife(l sim.LifeChange) {
-	j.Lives = append(j.Lives, l)
+	j.Lives, j.LivesAt = append(j.Lives, l), append(j.LivesAt, j.now())
 	j.truth.life(l, j.now())
 	if l.Phase == sim.Down {
 		j.Invariants.NodeDown(l.Node)

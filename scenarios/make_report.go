@@ -11,7 +11,7 @@ import (
 func (r *Run) report() *Report {
 	c := r.Judge.Ledger.Counts
 	rep := &Report{
-		Seed: r.Seed, Drill: r.Drill.ID, Host: "sim", Hash: fmt.Sprintf("%016x", r.World.Hash()),
+		Seed: r.Seed, Drill: r.Drill.ID, Host: r.World.Host(), Hash: fmt.Sprintf("%016x", r.World.Hash()),
 		SimulatedSeconds: seconds(r.World.Now()), WallSeconds: r.wall.Seconds(), Events: r.World.Stats().Events,
 		Sent: r.Load.Sent, Acknowledged: r.Queue.Acknowledged, Unknown: r.Queue.Unknown, Refused: r.Queue.Refused,
 		Lost: c.Lost, LossAllowed: c.LossAllowed, Duplicates: r.Queue.Duplicates, Consumed: r.Load.Consumed,

@@ -23,7 +23,7 @@ const (
 type Report struct {
 	Seed             uint64           `json:"seed"`
 	Drill            string           `json:"drill"`
-	Host             string           `json:"host"` // "sim", "process", "chaos"
+	Host             string           `json:"host"` // "sim", "live", "pure", "chaos"
 	Verdict          Verdict          `json:"verdict"`
 	Reason           string           `json:"reason"` // first finding; "" on pass
 	Findings         []string         `json:"findings,omitempty"`

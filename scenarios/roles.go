@@ -126,9 +126,9 @@ func (r *Run) handleActions() {
 	}
 }
 
-func (r *Run) actAs(w *sim.World, f *sim.Fault) {
+func (r *Run) actAs(f *sim.Fault) {
 	kind, targets, _ := strings.Cut(strings.TrimPrefix(f.Text, actPrefix), " ")
-	act := &sim.Fault{Kind: sim.FaultKind(kind), When: sim.Trigger{At: w.Now()}, For: f.For, Arg: f.Arg}
+	act := &sim.Fault{Kind: sim.FaultKind(kind), When: sim.Trigger{At: r.World.Now()}, For: f.For, Arg: f.Arg}
 	if act.Kind.Network() {
 		act.Shape = sim.Split
 		sep := "|"
@@ -147,7 +147,7 @@ func (r *Run) actAs(w *sim.World, f *sim.Fault) {
 			act.Nodes = append(act.Nodes, r.resolve(t)...)
 		}
 	}
-	if err := w.Inject(act); err != nil {
+	if err := r.World.Inject(act); err != nil {
 		r.fail("plan", "stale", "%s: %v", f.Text, err)
 	}
 }

@@ -27,29 +27,35 @@ type Run struct {
 	Seed  uint64
 	Setup Setup
 	Plan  *sim.Plan
-	World *sim.World
+	World World
 	Load  *Load
 	Judge *Judge
 	Truth *Truth
 	Cast  *Cast
 	// Final is each queue as the last master's log holds it.
-	Final    map[string][]checker.Entry
-	Findings []checker.Finding
-	Queue    checker.QueueReport
-	Healed   int64 // when the healed phase began
-	Back     int64 // when every group acknowledged again after it; 0 never
-	wall     time.Duration
-	hooks    *hooks   // what drills wait for; nil until one does
-	nodes    []string // every node, in the order they were added
-	healed   []string // the core of the healed phase
+	Final       map[string][]checker.Entry
+	Findings    []checker.Finding
+	Queue       checker.QueueReport
+	Healed      int64 // when the healed phase began
+	Back        int64 // when every group acknowledged again after it; 0 never
+	wall        time.Duration
+	controllers []Node
+	victim      ha.BrokerID      // the broker that the drill is about,
+	victimNode  string           // and its node
+	stamps      map[string]int64 // when named points were reached
+	hooks       *hooks           // what drills wait for; nil until one does
+	nodes       []string         // every node, in the order they were added
+	healed      []string         // the core of the healed phase
 }
 
 // RunOptions are what a run takes beside drill and seed.
 type RunOptions struct {
 	// Plan replays a plan instead of drawing one.
 	Plan *sim.Plan
-	// Observe is called with the world before it starts, to add recorders.
+	// Observe is called with a simulated world before it starts, to add recorders.
 	Observe func(w *sim.World)
+	// Open makes the world of the run; nil makes a simulated one.
+	Open func(o sim.Options, p *sim.Plan) (World, error)
 	// Settings override drawn options by name.
 	Settings []Option
 	// Wall measures wall time for reports; nil leaves it out.
@@ -132,10 +138,10 @@ func prepare(d *Drill, seed uint64, o RunOptions) (*Run, error) {
 			r.Plan.Faults = d.Faults(r.Cast)
 		}
 	}
-	r.build()
-	if o.Observe != nil {
-		o.Observe(r.World)
+	if err := r.open(o); err != nil {
+		return nil, err
 	}
+	r.build()
 	return r, nil
 }
 

@@ -27,6 +27,9 @@ type Truth struct {
 	unwell   map[*sim.Fault]bool // faults under way that keep nodes from the controllers
 	wellFrom map[string]int64    // node → since when none has touched it and it runs
 
+	before []*past         // disks as they were before faults that were a short time ago
+	liars  map[string]bool // nodes whose disk said "synced" and did not
+
 	ids   map[string]ha.BrokerID // node → id, read from the node's own disk
 	at    map[holder]string      // the other way round
 	sets  map[string]map[ha.MasterEpoch]ha.IDs
@@ -39,7 +42,7 @@ var _ checker.Truth = (*Truth)(nil)
 
 func newTruth(s *Setup) *Truth {
 	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, at: map[holder]string{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{}, seen: map[string]uint64{}, files: map[int64]string{},
-		unwell: map[*sim.Fault]bool{}, wellFrom: map[string]int64{}}
+		unwell: map[*sim.Fault]bool{}, wellFrom: map[string]int64{}, liars: map[string]bool{}}
 }
 
 // groupIndex is the index of a group by its name.
@@ -75,6 +78,7 @@ type holder struct {
 // forget drops what was known of a node whose disk was replaced.
 func (t *Truth) forget(node string) {
 	delete(t.ids, node)
+	delete(t.liars, node)
 	clear(t.at)
 }
 
@@ -126,6 +130,9 @@ func (t *Truth) Cached(group string, b ha.BrokerID, off ha.LogOffset, n int) []b
 
 // Durable is what a power loss now would leave.
 func (t *Truth) Durable(group string, b ha.BrokerID, off ha.LogOffset, n int) []byte {
+	if t.liars[t.Node(group, b)] { // nobody above the device can tell
+		return t.Cached(group, b, off, n)
+	}
 	return t.log(group, b, off, n, (*vfs.Mem).DurableAt)
 }
 
@@ -154,7 +161,7 @@ func (t *Truth) refresh(group string) controller.Record {
 		return old
 	}
 	rec, ok := c.Record(group)
-	if !ok || rec.SetEpoch < old.SetEpoch {
+	if !ok || rec.Epoch < old.Epoch || rec.Epoch == old.Epoch && rec.SetEpoch < old.SetEpoch {
 		return old
 	}
 	t.last[group], t.seen[group] = rec, index
@@ -241,6 +248,7 @@ func (t *Truth) life(l sim.LifeChange, at int64) {
 	if l.Phase == sim.Up {
 		t.wellFrom[l.Node] = at
 	}
+	t.pastLife(l, at)
 }
 
 // reaches reports whether the node has been well for a while and no fault keeps

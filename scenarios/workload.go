@@ -125,6 +125,9 @@ func (p *producer) Turn(now node.Now, m node.Machine) bool {
 		if p.next < now.Mono { // a pause must not become a burst without end
 			p.next = now.Mono.Add(p.l.Interval)
 		}
+		if p.l.Idle {
+			continue
+		}
 		p.send(c, now)
 		work = true
 	}
