@@ -45,6 +45,7 @@ func (r *Run) build() {
 	r.Truth.up = func(n string) bool { return n != "" && r.World.Machine(n) != nil }
 	r.Truth.committed = r.mostApplied
 	r.World.Observe(r.Judge)
+	r.Load.OnRead = func(m *client.Received, at int64) { r.Judge.Read(m.Broker, at, m.Log) }
 	r.handleActions()
 	for i := range r.Setup.Namesrvs {
 		r.add(sim.NodeSpec{Name: NamesrvNode(i), Boot: r.bootNamesrv(i)})

@@ -37,9 +37,11 @@ type Judge struct {
 	AcksBy     map[string]int // "group/epoch" → SEND_OK emitted
 	AckLog     []AckSeen
 
-	serving  map[string]ha.MasterEpoch // node → epoch it serves
-	setEpoch map[string]ha.SetEpoch
-	epoch    map[string]ha.MasterEpoch
+	serving map[string]ha.MasterEpoch // node → epoch it serves
+	// epochStarts are the barriers of each group, in order of time.
+	epochStarts map[string][]ha.EpochStart
+	setEpoch    map[string]ha.SetEpoch
+	epoch       map[string]ha.MasterEpoch
 	// electable is who could have been elected, at each election.
 	electable map[electionID]ha.IDs
 	sends     map[requestID]string // request → key
@@ -78,7 +80,7 @@ const maxEventsKept = 200_000
 func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
 	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
 		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
-		serving: map[string]ha.MasterEpoch{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{},
+		serving: map[string]ha.MasterEpoch{}, epochStarts: map[string][]ha.EpochStart{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{},
 		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, electable: map[electionID]ha.IDs{}, holding: newHolding()}
 	for g := range s.Groups {
 		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class})
@@ -104,6 +106,8 @@ func (j *Judge) OnEvent(e event.Event) {
 		}
 	}
 	switch e.Kind {
+	case event.BarrierAppended:
+		j.epochStarts[e.Group] = append(j.epochStarts[e.Group], ha.EpochStart{Epoch: e.Epoch, Start: e.Off})
 	case event.Serving:
 		j.serving[e.Node] = e.Epoch
 		j.promoted(e)
@@ -222,6 +226,19 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	j.Ledger.Acknowledged(checker.Ack{Key: key, Group: group, Master: j.truth.ID(from), Epoch: epoch, Log: log, QueueOffset: resp.QueueOffset, Claim: resp.Durability, At: j.now()})
 	if r := j.Recoveries[group]; r != nil {
 		r.Acknowledged(epoch, j.now())
+	}
+}
+
+// Read ends the last stage of a recovery: a message stored in a new epoch was
+// consumed. The newest barrier at or below its place tells the epoch.
+func (j *Judge) Read(group string, at int64, log ha.LogOffset) {
+	r := j.Recoveries[group]
+	starts := j.epochStarts[group]
+	if r == nil || len(starts) == 0 {
+		return
+	}
+	if last := starts[len(starts)-1]; log >= last.Start {
+		r.Consumed(last.Epoch, at)
 	}
 }
 
