@@ -1,7 +1,8 @@
 package checker
 
 import (
-	"hash/fnv"
+	"bytes"
+	"hash/maphash"
 
 	"lockstep/internal/ha"
 )
@@ -66,7 +67,9 @@ type message struct {
 	ack     Ack
 	size    int
 	hash    uint64
+	raw     []byte // the record itself, while its acknowledgement is checked
 	copies  []copyState
+	first   [3]copyState // backing of copies in the usual group
 	lost    bool
 	allowed bool
 	expired bool
@@ -123,11 +126,10 @@ func (l *Ledger) fail(name string, at int64, format string, args ...any) {
 	l.out = append(l.out, finding("ledger", name, at, format, args...))
 }
 
-func hashOf(b []byte) uint64 {
-	h := fnv.New64a()
-	h.Write(b)
-	return h.Sum64()
-}
+// hashSeed is of this process: hashes are compared with each other and never shown.
+var hashSeed = maphash.MakeSeed()
+
+func hashOf(b []byte) uint64 { return maphash.Bytes(hashSeed, b) }
 
 // Acknowledged checks one SEND_OK at its emission and enters it.
 func (l *Ledger) Acknowledged(a Ack) {
@@ -146,6 +148,7 @@ func (l *Ledger) Acknowledged(a Ack) {
 	l.gather(m)
 	l.gatherPast(m)
 	l.evidence(m)
+	m.raw = nil
 	if p, ok := l.promoted[a.Group]; ok && a.Epoch < p.Epoch {
 		l.verify(m, p, l.truth.MinOffset(p.Group, p.Master)) // too late: the newer log decides at once
 	}
@@ -172,7 +175,7 @@ func (l *Ledger) read(m *message) bool {
 		l.fail("wrong-record", a.At, "%s is acknowledged at log %d queue offset %d, where broker %d holds %s (log %d, queue offset %d)",
 			a.Key, a.Log, a.QueueOffset, a.Master, r.Key(), r.Log, r.QueueOffset)
 	default:
-		m.hash = hashOf(raw)
+		m.hash, m.raw = hashOf(raw), raw
 		return true
 	}
 	return false
@@ -180,6 +183,7 @@ func (l *Ledger) read(m *message) bool {
 
 // gather notes who holds the message now, and how well.
 func (l *Ledger) gather(m *message) {
+	m.copies = m.first[:0]
 	for _, b := range l.truth.Brokers(m.ack.Group) {
 		if c := l.classAt(m, b); c != ha.ClassUnknown {
 			m.copies = append(m.copies, copyState{broker: b, class: c})
@@ -189,13 +193,21 @@ func (l *Ledger) gather(m *message) {
 
 func (l *Ledger) classAt(m *message, b ha.BrokerID) ha.AckClass {
 	a := m.ack
-	if raw := l.truth.Durable(a.Group, b, a.Log, m.size); raw != nil && hashOf(raw) == m.hash {
+	if raw := l.truth.Durable(a.Group, b, a.Log, m.size); raw != nil && m.same(raw) {
 		return ha.ClassDurable
 	}
-	if raw := l.truth.Cached(a.Group, b, a.Log, m.size); raw != nil && hashOf(raw) == m.hash {
+	if raw := l.truth.Cached(a.Group, b, a.Log, m.size); raw != nil && m.same(raw) {
 		return ha.ClassReceived
 	}
 	return ha.ClassUnknown
+}
+
+// same reports whether a copy is the message's record.
+func (m *message) same(copied []byte) bool {
+	if m.raw != nil {
+		return bytes.Equal(copied, m.raw)
+	}
+	return hashOf(copied) == m.hash
 }
 
 func (m *message) class(b ha.BrokerID) ha.AckClass {

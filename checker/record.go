@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,8 +18,9 @@ type Record struct {
 	QueueOffset int64
 	Log         ha.LogOffset
 	Topic       string
-	Properties  map[string]string
 	Body        []byte
+
+	properties []byte // the text as stored, read when asked for
 }
 
 const (
@@ -50,11 +52,12 @@ func ParseRecord(b []byte) (Record, error) {
 	if magic == magicV2 {
 		topicWidth = 2
 	}
-	r.Topic = string(c.take(int(c.uint(topicWidth))))
-	r.Properties = parseProperties(string(c.take(int(c.uint(2)))))
+	topic := c.take(int(c.uint(topicWidth)))
+	r.properties = c.take(int(c.uint(2)))
 	if c.bad {
 		return Record{}, fmt.Errorf("%w: fields run over its %d bytes", errRecord, r.Size)
 	}
+	r.Topic = string(topic)
 	return r, nil
 }
 
@@ -65,14 +68,17 @@ func hostSize(flags, bit uint32) int {
 	return 8
 }
 
-func parseProperties(s string) map[string]string {
-	out := map[string]string{}
-	for _, pair := range strings.Split(s, "\x02") {
-		if k, v, ok := strings.Cut(pair, "\x01"); ok {
-			out[k] = v
+// Property is the value of a property, the last one when it occurs more than
+// once; "" when there is none.
+func (r *Record) Property(name string) (value string) {
+	for rest := r.properties; len(rest) > 0; {
+		var pair []byte
+		pair, rest, _ = bytes.Cut(rest, []byte{2})
+		if k, v, ok := bytes.Cut(pair, []byte{1}); ok && string(k) == name {
+			value = string(v)
 		}
 	}
-	return out
+	return value
 }
 
 // cursor reads fields and remembers an overrun.
@@ -102,7 +108,7 @@ func (c *cursor) uint(width int) uint64 {
 }
 
 // Key is the producer's key of the message: the first word of KEYS.
-func (r Record) Key() string {
-	k, _, _ := strings.Cut(r.Properties["KEYS"], " ")
+func (r *Record) Key() string {
+	k, _, _ := strings.Cut(r.Property("KEYS"), " ")
 	return k
 }

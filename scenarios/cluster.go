@@ -66,7 +66,7 @@ func (r *Run) build() {
 	}
 	for i := range watchers {
 		r.add(sim.NodeSpec{Name: WatcherNode(i), Boot: r.bootClient(WatcherNode(i)), App: func(sim.Life, node.Machine) sim.App {
-			return r.Load.NewWatcher(100 + i)
+			return r.Load.NewWatcher(i, r.Setup.WatchAll)
 		}})
 	}
 	if r.Drill.Begin != nil {
@@ -82,18 +82,27 @@ func (r *Run) add(s sim.NodeSpec) {
 	r.World.Add(s)
 }
 
-func (r *Run) simOptions() (o sim.Options) {
-	o = sim.DefaultOptions()
+// checkEvery is how many batches of a machine lie between two looks at all of its
+// invariants, except in runs that look after each.
+const checkEvery = 16
+
+func (r *Run) simOptions() sim.Options {
+	o := sim.DefaultOptions()
 	o.Net.Codec = r.Setup.CodecInLoop
+	if r.Setup.Linger {
+		o.Linger = decide.Dist{Lo: 0, Hi: int64(200 * time.Microsecond)}
+	}
+	if !r.Setup.CheckAll {
+		o.CheckEvery = checkEvery
+	}
 	if r.Setup.Skew {
 		o.ClockOffset = int64(time.Hour)
 		o.WallOffsetMillis = 60_000
 		o.DriftPPM = 200
 	}
 	if r.Drill.World != nil {
-		defer r.Drill.World(&r.Setup, &o)
+		r.Drill.World(&r.Setup, &o)
 	}
-	o.Linger = decide.Dist{Lo: 0, Hi: int64(200 * time.Microsecond)}
 	return o
 }
 

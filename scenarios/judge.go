@@ -36,6 +36,7 @@ type Judge struct {
 	Acks       int            // SEND_OK emitted, whether or not a client heard it
 	AcksBy     map[string]int // "group/epoch" → SEND_OK emitted
 	AckLog     []AckSeen
+	ackKeys    map[electionID]string
 
 	serving map[string]ha.MasterEpoch // node → epoch it serves
 	// epochStarts are the barriers of each group, in order of time.
@@ -81,7 +82,7 @@ func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
 	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
 		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
 		serving: map[string]ha.MasterEpoch{}, epochStarts: map[string][]ha.EpochStart{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{},
-		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, electable: map[electionID]ha.IDs{}, holding: newHolding()}
+		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, ackKeys: map[electionID]string{}, electable: map[electionID]ha.IDs{}, holding: newHolding()}
 	for g := range s.Groups {
 		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class})
 	}
@@ -186,7 +187,9 @@ func isSend(code int32) bool {
 
 // keyOf reads KEYS from a properties string.
 func keyOf(props string) string {
-	for _, pair := range strings.Split(props, "\x02") {
+	for len(props) > 0 {
+		var pair string
+		pair, props, _ = strings.Cut(props, "\x02")
 		if v, ok := strings.CutPrefix(pair, "KEYS\x01"); ok {
 			return v
 		}
@@ -216,7 +219,7 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	j.Acks++
 	group := groupOf(from)
 	epoch := j.serving[from]
-	j.AcksBy[group+"/"+strconv.Itoa(int(epoch))]++
+	j.AcksBy[j.ackedBy(group, epoch)]++
 	j.Invariants.Acknowledged(from, group, epoch, j.now())
 	j.AckLog = append(j.AckLog, AckSeen{At: j.now(), Group: group, Epoch: epoch, Node: from})
 	log := ha.LogOffset(-1)
@@ -240,6 +243,15 @@ func (j *Judge) Read(group string, at int64, log ha.LogOffset) {
 	if last := starts[len(starts)-1]; log >= last.Start {
 		r.Consumed(last.Epoch, at)
 	}
+}
+
+// ackedBy is the key of AcksBy.
+func (j *Judge) ackedBy(group string, epoch ha.MasterEpoch) string {
+	id := electionID{group, epoch}
+	if j.ackKeys[id] == "" {
+		j.ackKeys[id] = group + "/" + strconv.Itoa(int(epoch))
+	}
+	return j.ackKeys[id]
 }
 
 // groupOf is the group of a broker node.

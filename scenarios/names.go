@@ -19,7 +19,15 @@ const (
 const ClusterName = "DrillCluster"
 
 // GroupName is the brokerName of the g-th group, from 0.
-func GroupName(g int) string { return "broker-" + string(rune('a'+g)) }
+func GroupName(g int) string {
+	if g >= 0 && g < len(groupNames) {
+		return groupNames[g]
+	}
+	return "broker-" + string(rune('a'+g))
+}
+
+// groupNames are the usual ones: judges ask for a name at every frame.
+var groupNames = [...]string{"broker-a", "broker-b", "broker-c"}
 
 // BrokerNode is the node name of the b-th broker of the g-th group, from 0.
 func BrokerNode(g, b int) string { return string(rune('a'+g)) + strconv.Itoa(b+1) }

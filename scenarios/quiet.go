@@ -3,9 +3,11 @@ package scenarios
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"lockstep/checker"
 	"lockstep/internal/ha"
 	"lockstep/node/broker"
 )
@@ -109,15 +111,33 @@ func (r *Run) unsettledGroup(g int) string {
 	return r.behind(g)
 }
 
-// behind compares the watchers' positions with the queues' ends.
+// queueEnds is where the queues of a master's log end, as far as it was read.
+type queueEnds struct {
+	master ha.BrokerID
+	life   int // lives seen when it was read: a new one may have cut the log
+	off    ha.LogOffset
+	next   map[string]int64
+}
+
+// behind compares the watchers' positions with the queues' ends. It is asked again
+// and again, so each look reads only what is new.
 func (r *Run) behind(g int) string {
-	for q, entries := range r.readLog(GroupName(g), r.Truth.refresh(GroupName(g)).Master) {
-		if len(entries) == 0 {
-			continue
+	group := GroupName(g)
+	master := r.Truth.refresh(group).Master
+	e := r.ends[group]
+	if e == nil || e.master != master || e.life != len(r.Judge.Lives) {
+		e = &queueEnds{master: master, life: len(r.Judge.Lives), off: r.Truth.MinOffset(group, master), next: map[string]int64{}}
+		if r.ends == nil {
+			r.ends = map[string]*queueEnds{}
 		}
-		last := entries[len(entries)-1].Offset
-		if next := r.Load.watched[q]; next <= last {
-			return fmt.Sprintf("watchers are at %d of %s, which ends at %d", next, q, last+1)
+		r.ends[group] = e
+	}
+	e.off = r.scanLog(group, master, e.off, func(rec *checker.Record) {
+		e.next[r.Load.queueName(group, rec.Topic, rec.Queue)] = rec.QueueOffset + 1
+	})
+	for _, q := range slices.Sorted(maps.Keys(e.next)) {
+		if r.Load.watched[q] < e.next[q] {
+			return fmt.Sprintf("watchers are at %d of %s, which ends at %d", r.Load.watched[q], q, e.next[q])
 		}
 	}
 	return ""

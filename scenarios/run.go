@@ -40,12 +40,13 @@ type Run struct {
 	Back        int64 // when every group acknowledged again after it; 0 never
 	wall        time.Duration
 	controllers []Node
-	victim      ha.BrokerID      // the broker that the drill is about,
-	victimNode  string           // and its node
-	stamps      map[string]int64 // when named points were reached
-	hooks       *hooks           // what drills wait for; nil until one does
-	nodes       []string         // every node, in the order they were added
-	healed      []string         // the core of the healed phase
+	victim      ha.BrokerID           // the broker that the drill is about,
+	victimNode  string                // and its node
+	ends        map[string]*queueEnds // by group, see behind
+	stamps      map[string]int64      // when named points were reached
+	hooks       *hooks                // what drills wait for; nil until one does
+	nodes       []string              // every node, in the order they were added
+	healed      []string              // the core of the healed phase
 }
 
 // RunOptions are what a run takes beside drill and seed.
@@ -111,6 +112,7 @@ func executePure(d *Drill, seed uint64, o RunOptions) *Report {
 func prepare(d *Drill, seed uint64, o RunOptions) (*Run, error) {
 	rnd := prng.New(prng.Hash(seed, prng.HashString(d.ID)))
 	r := &Run{Drill: d, Seed: seed, Setup: Draw(rnd)}
+	r.Setup.drawHost(prng.New(prng.Hash(seed, prng.HashString(d.ID), prng.HashString("host"))))
 	if d.Pin != nil {
 		d.Pin(rnd, &r.Setup)
 	}
@@ -304,15 +306,24 @@ func (r *Run) finalOf(group string) {
 	}
 }
 
-// readLog decodes the whole commit log on a broker's disk by the judge's own
-// decoder.
+// readLog decodes the whole commit log on a broker's disk.
 func (r *Run) readLog(group string, b ha.BrokerID) map[string][]checker.Entry {
 	out := map[string][]checker.Entry{}
+	r.scanLog(group, b, r.Truth.MinOffset(group, b), func(rec *checker.Record) {
+		q := r.Load.queueName(group, rec.Topic, rec.Queue)
+		out[q] = append(out[q], checker.Entry{Offset: rec.QueueOffset, Key: rec.Key()})
+	})
+	return out
+}
+
+// scanLog decodes the commit log on a broker's disk from off by the judge's own
+// decoder, shows every message of the drill's topic, and returns where it ended.
+func (r *Run) scanLog(group string, b ha.BrokerID, off ha.LogOffset, see func(rec *checker.Record)) ha.LogOffset {
 	seg := ha.LogOffset(r.Setup.SegmentBytes)
-	for off := r.Truth.MinOffset(group, b); ; {
+	for {
 		head := r.Truth.Cached(group, b, off, 8)
 		if head == nil {
-			return out
+			return off
 		}
 		size := ha.LogOffset(head[0])<<24 | ha.LogOffset(head[1])<<16 | ha.LogOffset(head[2])<<8 | ha.LogOffset(head[3])
 		if head[4] == 0xCB && head[5] == 0xD4 { // padding to the end of the segment
@@ -321,11 +332,10 @@ func (r *Run) readLog(group string, b ha.BrokerID) map[string][]checker.Entry {
 		}
 		rec, err := checker.ParseRecord(r.Truth.Cached(group, b, off, int(size)))
 		if err != nil || rec.Log != off {
-			return out
+			return off
 		}
 		if rec.Topic == Topic {
-			q := queueName(group, rec.Topic, rec.Queue)
-			out[q] = append(out[q], checker.Entry{Offset: rec.QueueOffset, Key: rec.Key()})
+			see(&rec)
 		}
 		off += size
 	}

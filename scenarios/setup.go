@@ -38,24 +38,29 @@ type Setup struct {
 	Throttle         int64 // maxHaTransferByteInSecond, 0 = none
 
 	Queues    int // of the drill's topic
-	Clients   int // producers; as many consumers watch
+	Clients   int // producers; two consumers watch
 	Rate      int // sends per second over all producers and groups
 	BodyBytes int // largest body
 
 	CodecInLoop bool // every frame is encoded and decoded
+	Linger      bool // idle machines wait a drawn moment before they settle
+	CheckAll    bool // invariants of a machine after each of its batches, not every 16th
+	WatchAll    bool // each watcher reads every queue, not its share of them
 	Skew        bool // clocks differ and drift
 	Wild        bool // the drill lets clocks leave the drift bound
 	Pebble      bool // controllers keep their raft log in Pebble
 }
 
-// StandardSetup is the standard world of DESIGN section 3 (without proxies).
+// StandardSetup is the standard world (ARCHITECTURE.md, determinism and replay). It
+// has 100 operations a second: 50 sends, and the reads of the 50 messages by the
+// consumer that has their queue.
 func StandardSetup() Setup {
 	return Setup{
 		Groups: 2, Replicas: 3, Controllers: 3, Namesrvs: 2,
 		All: true, Count: 1, Min: 2, Flush: broker.SyncFlush, Class: ha.ClassDurable, Lease: broker.LeaseRequired,
 		HeartbeatTimeout: 10 * time.Second, ScanInterval: 5 * time.Second, NotCatchup: 15 * time.Second, CheckSet: 5 * time.Second,
 		LeaseDuration: 10 * time.Second, SlaveTimeout: 3 * time.Second, SegmentBytes: 1 << 20, BatchBytes: 32 << 10,
-		Queues: 4, Clients: 4, Rate: 100, BodyBytes: 256,
+		Queues: 4, Clients: 4, Rate: 50, BodyBytes: 256,
 	}
 }
 
@@ -84,6 +89,14 @@ func Draw(rnd *prng.Source) Setup {
 	s.CodecInLoop = rnd.Chance(1, 4)
 	s.Skew = rnd.Chance(1, 2)
 	return s
+}
+
+// drawHost draws how closely a run looks and how its machines are driven. It draws
+// by itself, so that what else a seed means does not depend on it.
+func (s *Setup) drawHost(rnd *prng.Source) {
+	s.Linger = rnd.Chance(1, 4)
+	s.CheckAll = rnd.Chance(1, 4)
+	s.WatchAll = rnd.Chance(1, 4)
 }
 
 func (s *Setup) drawPolicy(rnd *prng.Source) {
@@ -187,6 +200,7 @@ func (s *Setup) fields() []field {
 		timeField("slaveTimeout", &s.SlaveTimeout), intField("mappedFileSizeCommitLog", &s.SegmentBytes),
 		intField("haTransferBatchSize", &s.BatchBytes), intField("maxHaTransferByteInSecond", &s.Throttle),
 		intField("queues", &s.Queues), intField("clients", &s.Clients), intField("rate", &s.Rate), intField("bodyBytes", &s.BodyBytes),
-		boolField("codecInLoop", &s.CodecInLoop), boolField("skew", &s.Skew), boolField("wildClocks", &s.Wild), boolField("pebble", &s.Pebble),
+		boolField("codecInLoop", &s.CodecInLoop), boolField("linger", &s.Linger), boolField("checkAll", &s.CheckAll),
+		boolField("watchAll", &s.WatchAll), boolField("skew", &s.Skew), boolField("wildClocks", &s.Wild), boolField("pebble", &s.Pebble),
 	}
 }

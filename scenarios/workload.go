@@ -51,6 +51,7 @@ type Load struct {
 	firstAcked map[string]bool
 	nextClient int
 	watched    map[string]int64 // queue → next offset the watchers will ask for
+	names      map[place]string // what queues are called
 }
 
 type sendID struct {
@@ -61,7 +62,7 @@ type sendID struct {
 // NewLoad returns the load of a setup.
 func NewLoad(s *Setup, clock Clock) *Load {
 	l := &Load{Clock: clock, Queues: s.Queues, Body: s.BodyBytes, Codes: map[string]int{}, open: map[sendID]int{},
-		firstAcked: map[string]bool{}, watched: map[string]int64{}, GroupErrors: map[string]map[string]int{}, Moved: map[string]bool{}}
+		firstAcked: map[string]bool{}, watched: map[string]int64{}, names: map[place]string{}, GroupErrors: map[string]map[string]int{}, Moved: map[string]bool{}}
 	for g := range s.Groups {
 		l.Groups = append(l.Groups, GroupName(g))
 	}
@@ -74,6 +75,23 @@ func (l *Load) Ready() bool { return len(l.firstAcked) == len(l.Groups) }
 
 // Open is the number of sends that have not ended.
 func (l *Load) Open() int { return len(l.open) }
+
+// place is one queue of a topic.
+type place struct {
+	group, topic string
+	queue        int32
+}
+
+// queueName is queueName, remembered.
+func (l *Load) queueName(group, topic string, queue int32) string {
+	p := place{group, topic, queue}
+	name := l.names[p]
+	if name == "" {
+		name = queueName(group, topic, queue)
+		l.names[p] = name
+	}
+	return name
+}
 
 // queueName is how a queue is called in histories.
 func queueName(group, topic string, queue int32) string {
@@ -182,7 +200,7 @@ func (p *producer) take(o *client.Outcome) {
 	delete(p.l.open, sendID{p.id, o.Ticket})
 	op := &p.l.Ops[i]
 	op.UnknownTries = o.UnknownTries()
-	op.Queue, op.Offset = queueName(o.Broker, o.Topic, o.Queue), o.Offset
+	op.Queue, op.Offset = p.l.queueName(o.Broker, o.Topic, o.Queue), o.Offset
 	p.l.count(o)
 	switch o.Status {
 	case client.Done:
@@ -227,7 +245,7 @@ func (l *Load) acked(o *client.Outcome, at int64) {
 	l.lastAck = at
 }
 
-// watcher pulls every queue of the topic from its beginning and never commits.
+// watcher pulls its queues of the topic from their beginning and never commits.
 type watcher struct {
 	l     *Load
 	id    int
@@ -247,12 +265,19 @@ type watchedQueue struct {
 // watchRetry is the pause of a watcher after a pull that failed.
 const watchRetry = 200 * time.Millisecond
 
-// NewWatcher returns the application of a consuming client machine.
-func (l *Load) NewWatcher(id int) *watcher {
-	w := &watcher{l: l, id: id, asked: map[client.Ticket]int{}, retry: node.Never}
-	for _, g := range l.Groups {
+// firstWatcher is the number of the first watcher in histories.
+const firstWatcher = 100
+
+// NewWatcher returns the application of the n-th consuming client machine: as
+// members of one consumer group they share the queues, unless all is set.
+func (l *Load) NewWatcher(n int, all bool) *watcher {
+	w := &watcher{l: l, id: firstWatcher + n, asked: map[client.Ticket]int{}, retry: node.Never}
+	for g, name := range l.Groups {
 		for q := range l.Queues {
-			w.tails = append(w.tails, watchedQueue{group: g, queue: int32(q)})
+			if !all && (g*l.Queues+q)%watchers != n {
+				continue
+			}
+			w.tails = append(w.tails, watchedQueue{group: name, queue: int32(q)})
 		}
 	}
 	return w
@@ -307,7 +332,7 @@ func (w *watcher) take(now node.Now, o *client.Outcome) {
 		w.l.read(w.id, r, o.Started, now, at)
 	}
 	t.next = o.Next
-	name := queueName(t.group, Topic, t.queue)
+	name := w.l.queueName(t.group, Topic, t.queue)
 	w.l.watched[name] = max(w.l.watched[name], t.next)
 	if len(o.Messages) == 0 && o.Next == o.Offset && o.Code != 0 {
 		t.after = now.Mono.Add(time.Millisecond) // a broker that cannot hold the pull must not spin us
@@ -320,7 +345,7 @@ func (l *Load) read(id int, r *client.Received, began node.Time, now node.Now, a
 		l.ReadGap = max(l.ReadGap, at-l.lastRead)
 	}
 	l.lastRead = at
-	l.Ops = append(l.Ops, checker.Op{Client: id, Kind: checker.Read, Key: r.Key, Queue: queueName(r.Broker, r.Topic, r.Queue),
+	l.Ops = append(l.Ops, checker.Op{Client: id, Kind: checker.Read, Key: r.Key, Queue: l.queueName(r.Broker, r.Topic, r.Queue),
 		Offset: r.QueueOffset, Invoke: at - int64(now.Mono.Sub(began)), Return: at, Status: checker.Done})
 	if l.OnRead != nil {
 		l.OnRead(r, at)

@@ -80,6 +80,7 @@ type Broker struct {
 
 	writableKnown  bool
 	notWritable    string // "" while writable
+	notMaster      roleRefusal
 	confirmChecked ha.LogOffset
 	lastOp         uint64
 	lastOpaque     int32

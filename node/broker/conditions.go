@@ -28,7 +28,7 @@ func (b *Broker) unwritable(now node.Time) *refusal {
 	case b.stop.stage != stopNot:
 		return &refusal{wire.CodeServiceNotAvailable, "service not available: the broker is shutting down"}
 	case !b.role.serving():
-		return &refusal{wire.CodeServiceNotAvailable, "service not available: this broker is no master (role " + b.role.String() + ")"}
+		return b.noMaster()
 	case !b.lease.held(now):
 		return &refusal{wire.CodeServiceNotAvailable, "service not available: no write lease from the controllers"}
 	case b.log.full:
@@ -37,6 +37,22 @@ func (b *Broker) unwritable(now node.Time) *refusal {
 		return &refusal{wire.CodeSystemError, wire.RemarkNotEnoughReplicas}
 	}
 	return nil
+}
+
+// noMaster is the refusal of a broker that does not lead. Followers settle often,
+// so its text is made once a role.
+func (b *Broker) noMaster() *refusal {
+	if role := b.role.String(); b.notMaster.role != role {
+		b.notMaster.role = role
+		b.notMaster.why = refusal{wire.CodeServiceNotAvailable, "service not available: this broker is no master (role " + role + ")"}
+	}
+	return &b.notMaster.why
+}
+
+// roleRefusal is the refusal of one role, kept.
+type roleRefusal struct {
+	role string
+	why  refusal
 }
 
 // settleWritable reports when the answer to "may clients write?" changes.

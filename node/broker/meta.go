@@ -158,6 +158,9 @@ func (b *Broker) storeAddress() string {
 // hostOf is the host of an address; one without a numeric address (a name, a
 // pipe) is stored as 0.0.0.0:0, which no client can dial but every reader decodes.
 func hostOf(addr string) storage.Host {
+	if addr == "" || addr[0] != '[' && (addr[0] < '0' || addr[0] > '9') {
+		return storage.Host{} // a name: known without parsing
+	}
 	h, err := storage.ParseHost(addr)
 	if err != nil {
 		return storage.Host{}

@@ -123,9 +123,10 @@ func (c *Client) drop(k *conn, reason string) {
 
 // settleConns gives up dials that take too long.
 func (c *Client) settleConns() {
-	for _, k := range slices.Clone(c.conns) {
-		if !k.up && c.now.Mono >= k.dialled.Add(c.opt.ConnectTimeout) {
+	for i := 0; i < len(c.conns); i++ {
+		if k := c.conns[i]; !k.up && c.now.Mono >= k.dialled.Add(c.opt.ConnectTimeout) {
 			c.drop(k, "connect time-out")
+			i = -1 // the list changed
 		}
 	}
 }

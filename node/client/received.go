@@ -25,7 +25,7 @@ const maxInflated = wire.MaxFrameBytes
 // decodeMessages splits the body of a pull answer. Every message is checked
 // against its own checksum before any of them is believed.
 func decodeMessages(body []byte, broker string) ([]Received, error) {
-	var out []Received
+	out := make([]Received, 0, min(len(body)/storage.MinRecord, maxPullBatch))
 	for at := 0; at < len(body); {
 		if len(body)-at < storage.MinRecord {
 			return nil, fmt.Errorf("pulled messages: %d bytes left at %d, less than a message", len(body)-at, at)
@@ -54,13 +54,7 @@ func received(rec *storage.Record, broker string) (Received, error) {
 	if storage.CRC(rec.Body) != rec.BodyCRC {
 		return m, fmt.Errorf("pulled message at log offset %d: the body does not match its checksum", rec.Physical)
 	}
-	for rest := rec.Properties; len(rest) > 0; {
-		var name, value []byte
-		var good bool
-		if name, value, rest, good = storage.NextProperty(rest); good {
-			m.Properties = append(m.Properties, Property{string(name), string(value)})
-		}
-	}
+	m.Properties = propertiesOf(rec.Properties)
 	m.Key, _ = m.Property(propUniqKey)
 	m.Tag, _ = m.Property(storage.PropTags)
 	if rec.SysFlag&storage.FlagCompressed == 0 {
@@ -74,6 +68,23 @@ func received(rec *storage.Record, broker string) (Received, error) {
 		return m, fmt.Errorf("pulled message at log offset %d: %w", rec.Physical, err)
 	}
 	return m, nil
+}
+
+// propertiesOf splits a properties text. All names and values are parts of one
+// string.
+func propertiesOf(text []byte) []Property {
+	out := make([]Property, 0, bytes.Count(text, []byte{storage.NameValueSeparator}))
+	whole := string(text)
+	for rest := text; len(rest) > 0; {
+		at := len(text) - len(rest)
+		var name, value []byte
+		var good bool
+		if name, value, rest, good = storage.NextProperty(rest); good {
+			mid := at + len(name)
+			out = append(out, Property{whole[at:mid], whole[mid+1 : mid+1+len(value)]})
+		}
+	}
+	return out
 }
 
 func inflate(b []byte) ([]byte, error) {

@@ -76,6 +76,7 @@ func (r *route) name() string {
 type routeTable struct {
 	byTopic map[string]*route
 	list    []*route // in order of first use
+	turn    []*route // those of the Settle under way
 	seed    uint64
 }
 
@@ -143,7 +144,8 @@ func (c *Client) settleRoutes() {
 	if c.stopping {
 		return
 	}
-	for _, r := range slices.Clone(c.routes.list) {
+	c.routes.turn = append(c.routes.turn[:0], c.routes.list...) // a step may change the list
+	for _, r := range c.routes.turn {
 		for c.stepRoute(r) {
 		}
 	}
