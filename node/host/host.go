@@ -60,8 +60,19 @@ type Options struct {
 	Log *slog.Logger
 	// Observe sees every event on the loop goroutine, after the log.
 	Observe func(event.Event)
+	// OnDeliver sees each frame before the machine does, OnSend each frame that leaves
+	// on an open session; both on the loop goroutine, inside Turn. OnExit is told how
+	// the life ends, outside of it.
+	OnDeliver, OnSend func(s node.SessionID, f *wire.Frame)
+	OnExit            func(node.Exit)
+	// Turn is held while the loop works and free while it sleeps. Nodes of one process
+	// that share it take turns, so that a judge on one loop may look at the machines of
+	// all; nil is no lock.
+	Turn sync.Locker
 	// Clock samples the node's clocks; nil means BootClock.
 	Clock Clock
+	// Pace is how many seconds of Clock pass in a real one, from 1; 0 means 1.
+	Pace int64
 	// Listen opens the socket of a listener; nil means TCP.
 	Listen func(link wire.Link, addr string) (net.Listener, error)
 	// Dial opens the socket of an outgoing stream; nil means TCP with DialTimeout.
@@ -82,9 +93,6 @@ const (
 	// maxSleep bounds how long the loop sleeps on a deadline: Go's timers stand still
 	// while the machine is suspended, the node's clock does not.
 	maxSleep = time.Second
-	// flushTime is what sessions get, when the node or the machine closes them, to
-	// write what was queued and see the peer's end.
-	flushTime = time.Second
 )
 
 // Node is one running machine.
@@ -95,6 +103,7 @@ type Node struct {
 	fx       node.Effects
 	sessions map[node.SessionID]*session // known to the machine, those being dialled included
 	touched  []*session                  // given frames in this batch
+	urgent   bool                        // the next batch must not wait for facts
 	exit     node.Exit
 
 	box       mailbox
@@ -175,6 +184,10 @@ func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = BootClock()
 	}
+	if o.Turn == nil {
+		o.Turn = alone{}
+	}
+	o.Pace = max(o.Pace, 1)
 	if o.Listen == nil {
 		o.Listen = func(_ wire.Link, addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
 	}
@@ -186,6 +199,12 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// alone is the Turn of a node that shares it with nobody.
+type alone struct{}
+
+func (alone) Lock()   {}
+func (alone) Unlock() {}
 
 func (n *Node) bind() error {
 	for _, l := range n.o.Machine.Listeners() {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"lockstep/internal/event"
 	"lockstep/internal/invariant"
 	"lockstep/node"
+	"lockstep/node/host/stream"
 )
 
 // loop is the one goroutine that touches the machine.
@@ -18,29 +20,48 @@ func (n *Node) loop() {
 	defer n.contain("the machine")
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	urgent := true // a life begins with a Settle
+	n.urgent = true // a life begins with a Settle
 	for {
 		n.gate.pass()
-		facts := n.box.take()
-		if n.ending.Load() != nil {
+		wait, over := n.turn()
+		if over {
 			return
 		}
-		now := n.o.Clock()
-		if len(facts) == 0 && !urgent {
-			if due := n.deadline(); due > now.Mono {
-				n.sleep(timer, due, now.Mono)
-				// Readers that became ready together with the one that woke us go first: their
-				// facts share this batch, one settle and one wake-up of each writer.
-				runtime.Gosched()
-				continue
-			}
-		}
-		if urgent = n.batch(now, facts); n.fx.Exit != nil {
-			n.ending.CompareAndSwap(nil, &ending{*n.fx.Exit, true})
-			return
+		if wait > 0 {
+			n.sleep(timer, wait)
+			// Readers that became ready together with the one that woke us go first: their
+			// facts share this batch, one settle and one wake-up of each writer.
+			runtime.Gosched()
 		}
 	}
 }
+
+// turn does one batch if there is anything to do. It reports how long the loop
+// may sleep, in the node's time, and whether the node's life is over.
+func (n *Node) turn() (wait time.Duration, over bool) {
+	n.o.Turn.Lock()
+	defer n.o.Turn.Unlock()
+	facts := n.box.take()
+	if n.ending.Load() != nil {
+		return 0, true
+	}
+	now := n.o.Clock()
+	if len(facts) == 0 && !n.urgent {
+		if due := n.deadline(); due == node.Never {
+			return forever, false
+		} else if due > now.Mono {
+			return due.Sub(now.Mono), false
+		}
+	}
+	if n.urgent = n.batch(now, facts); n.fx.Exit != nil {
+		n.ending.CompareAndSwap(nil, &ending{*n.fx.Exit, true})
+		return 0, true
+	}
+	return 0, false
+}
+
+// forever is the wait of a machine that waits for facts alone.
+const forever = time.Duration(math.MaxInt64)
 
 // deadline is the next instant at which a batch without facts is wanted.
 func (n *Node) deadline() node.Time {
@@ -51,13 +72,13 @@ func (n *Node) deadline() node.Time {
 	return d
 }
 
-// sleep waits for a fact, at most until due.
-func (n *Node) sleep(timer *time.Timer, due, now node.Time) {
-	if due == node.Never {
+// sleep waits for a fact, at most so long.
+func (n *Node) sleep(timer *time.Timer, wait time.Duration) {
+	if wait == forever {
 		<-n.box.wake
 		return
 	}
-	timer.Reset(min(due.Sub(now), maxSleep))
+	timer.Reset(min(wait/time.Duration(n.o.Pace), maxSleep))
 	select {
 	case <-n.box.wake:
 	case <-timer.C:
@@ -77,7 +98,11 @@ func (n *Node) batch(now node.Now, facts []fact) (urgent bool) {
 	if n.o.App != nil {
 		urgent = n.o.App.Turn(now, n.o.Machine)
 	}
-	n.counters.batch(len(facts), time.Since(began))
+	took := time.Since(began)
+	n.counters.batch(len(facts), took)
+	if took > slowBatch {
+		n.o.Log.Warn("a batch took long", "node", n.o.Name, "facts", len(facts), "took", took)
+	}
 	return urgent
 }
 
@@ -85,14 +110,14 @@ func (n *Node) tell(now node.Now, f *fact) {
 	m, s := n.o.Machine, f.session
 	switch f.kind {
 	case factUp:
-		if s.dialled() && n.sessions[s.id] != s {
+		if s.hungUp || s.dialled() && n.sessions[s.id] != s {
 			return // closed before it was up
 		}
 		n.sessions[s.id] = s
 		s.up = true
 		m.SessionUp(now, s.id, s.peer)
 	case factReceive:
-		s.credit.give(int64(f.size))
+		s.Took(f.size)
 		if n.sessions[s.id] == s {
 			m.Receive(now, s.id, f.frame)
 		}
@@ -124,7 +149,7 @@ func (n *Node) perform(now node.Now) {
 		n.send(&fx.Sends[i])
 	}
 	for _, s := range n.touched { // the writers wake when all of the batch is theirs
-		s.handOver()
+		s.Send(&s.pending)
 	}
 	clear(n.touched)
 	n.touched = n.touched[:0]
@@ -159,12 +184,10 @@ func (n *Node) hangUp(id node.SessionID) {
 	if s == nil {
 		return
 	}
-	s.up = false
+	s.up, s.hungUp = false, true
 	s.finish()
-	n.box.put(fact{kind: factDown, session: s, reason: reasonClosed})
+	n.box.put(fact{kind: factDown, session: s, reason: stream.Closed})
 }
-
-const reasonClosed = "closed"
 
 // contain makes a panic the end of the node instead of the process: a broken
 // invariant of one node must not take its neighbours with it.
@@ -179,7 +202,7 @@ func (n *Node) contain(what string) {
 }
 
 // finish ends everything that belongs to the node. After a graceful exit what was
-// sent is still written, for at most flushTime.
+// sent is still written, for at most stream.FlushTime.
 func (n *Node) finish() {
 	end := n.ending.Load()
 	n.exit = end.exit
@@ -197,7 +220,7 @@ func (n *Node) finish() {
 		if end.graceful {
 			s.finish()
 		} else {
-			s.abort()
+			s.Abort()
 		}
 	}
 	flushed := make(chan struct{})
@@ -205,13 +228,13 @@ func (n *Node) finish() {
 		n.work.Wait()
 		close(flushed)
 	}()
-	limit := time.NewTimer(flushTime)
+	limit := time.NewTimer(stream.FlushTime)
 	defer limit.Stop()
 	select {
 	case <-flushed:
 	case <-limit.C:
 		for _, s := range live {
-			s.abort()
+			s.Abort()
 		}
 	}
 	n.grpc.Close() // its connections carry nothing any more

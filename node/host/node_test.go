@@ -309,7 +309,7 @@ func TestPanicEndsTheNodeOnly(t *testing.T) {
 			m.receive = func(*toy, node.SessionID, *wire.Frame) { panic("in Receive") }
 			return m
 		}},
-		{"prepare", "panic in Prepare: in Prepare", func(m *toy) node.Machine {
+		{"prepare", "panic in a session: in Prepare", func(m *toy) node.Machine {
 			m.prepare = boom
 			return preparing{m}
 		}},

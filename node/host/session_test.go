@@ -155,7 +155,7 @@ func starved(n *Node) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for s := range n.live {
-		if s.credit.starved.Load() {
+		if s.Starved() {
 			return true
 		}
 	}

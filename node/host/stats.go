@@ -8,14 +8,15 @@ import (
 
 	"lockstep/internal/event"
 	"lockstep/node"
+	"lockstep/node/host/stream"
 )
 
 // counters are the host's own numbers.
 type counters struct {
-	batches, facts, busy, slowest   atomic.Int64 // busy and slowest in nanoseconds
-	bytesIn, bytesOut, writes       atomic.Int64
-	rejected, refused, slow, panics atomic.Int64
-	events                          [256]atomic.Int64
+	batches, facts, busy, slowest atomic.Int64 // busy and slowest in nanoseconds
+	rejected, refused, panics     atomic.Int64
+	streams                       stream.Counters
+	events                        [256]atomic.Int64
 }
 
 // slowBatch is a batch that is worth a warning: a lease's margin has to cover the
@@ -50,8 +51,8 @@ func (n *Node) Stats() Stats {
 	n.mu.Unlock()
 	return Stats{
 		Batches: c.batches.Load(), Facts: c.facts.Load(), BusyNanos: c.busy.Load(), SlowestNanos: c.slowest.Load(),
-		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(), Writes: c.writes.Load(), Sessions: int64(open),
-		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.slow.Load(), Panics: c.panics.Load(),
+		BytesIn: c.streams.BytesIn.Load(), BytesOut: c.streams.BytesOut.Load(), Writes: c.streams.Writes.Load(), Sessions: int64(open),
+		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.streams.Slow.Load(), Panics: c.panics.Load(),
 	}
 }
 

@@ -1,4 +1,4 @@
-package host
+package stream
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ const (
 	frameCost = 256
 )
 
-// outbox is what waits to be written to one session.
+// outbox is what waits to be written to one stream.
 type outbox struct {
 	mu        sync.Mutex
 	frames    []wire.Frame
@@ -41,31 +41,31 @@ func (o *outbox) take(spare []wire.Frame) (frames []wire.Frame, last bool) {
 	return frames, o.finishing
 }
 
-// handOver gives the frames of a batch to the writer. A session that does not
-// drain is closed.
-func (s *session) handOver() {
-	if len(s.pending) == 0 {
+// Send gives frames to the writer and empties the slice, whose memory it may take
+// in exchange. A stream that does not drain is closed.
+func (s *Stream) Send(frames *[]wire.Frame) {
+	if len(*frames) == 0 {
 		return
 	}
 	size := 0
-	for i := range s.pending {
-		size += len(s.pending[i].Body) + frameCost
+	for i := range *frames {
+		size += len((*frames)[i].Body) + frameCost
 	}
 	o := &s.out
 	o.mu.Lock()
 	if len(o.frames) == 0 {
-		o.frames, s.pending = s.pending, o.frames
+		o.frames, *frames = *frames, o.frames
 	} else {
-		o.frames = append(o.frames, s.pending...)
-		clear(s.pending)
-		s.pending = s.pending[:0]
+		o.frames = append(o.frames, *frames...)
+		clear(*frames)
+		*frames = (*frames)[:0]
 	}
 	o.bytes += size
-	over := o.bytes > s.n.o.OutBytes
+	over := o.bytes > s.o.OutBytes
 	o.mu.Unlock()
 	if over {
-		s.n.counters.slow.Add(1)
-		s.close(fmt.Errorf("%s reads too slowly: more than %d bytes wait for it", s.peer.Addr, s.n.o.OutBytes))
+		s.o.Counters.Slow.Add(1)
+		s.Close(fmt.Errorf("the peer reads too slowly: more than %d bytes wait for it", s.o.OutBytes))
 		return
 	}
 	o.signal()
@@ -73,8 +73,7 @@ func (s *session) handOver() {
 
 // write encodes everything that waits into one buffer and writes it, once a
 // wake-up.
-func (s *session) write() {
-	defer s.n.contain("encoding")
+func (s *Stream) write() {
 	var frames []wire.Frame
 	var buf []byte
 	for {
@@ -87,7 +86,7 @@ func (s *session) write() {
 		frames, last = s.out.take(frames)
 		var err error
 		if buf, err = s.writeAll(buf, frames); err != nil {
-			s.close(err)
+			s.Close(err)
 			return
 		}
 		clear(frames)
@@ -102,13 +101,13 @@ func (s *session) write() {
 	}
 }
 
-func (s *session) writeAll(buf []byte, frames []wire.Frame) ([]byte, error) {
+func (s *Stream) writeAll(buf []byte, frames []wire.Frame) ([]byte, error) {
 	buf = buf[:0]
 	held := 0
 	for i := range frames {
 		var err error
 		if buf, err = wire.AppendFrame(buf, &frames[i], wire.JSON); err != nil {
-			return buf, fmt.Errorf("frame for %s cannot be encoded: %w", s.peer.Addr, err)
+			return buf, fmt.Errorf("frame cannot be encoded: %w", err)
 		}
 		held += len(frames[i].Body) + frameCost
 		if len(buf) < writeBytes && i < len(frames)-1 {
@@ -118,8 +117,8 @@ func (s *session) writeAll(buf []byte, frames []wire.Frame) ([]byte, error) {
 			return buf, err
 		}
 		s.active.Add(1)
-		s.n.counters.bytesOut.Add(int64(len(buf)))
-		s.n.counters.writes.Add(1)
+		s.o.Counters.BytesOut.Add(int64(len(buf)))
+		s.o.Counters.Writes.Add(1)
 		s.out.mu.Lock()
 		s.out.bytes -= held
 		s.out.mu.Unlock()

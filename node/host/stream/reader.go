@@ -1,4 +1,4 @@
-package host
+package stream
 
 import (
 	"errors"
@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lockstep/node"
 	"lockstep/node/wire"
 )
 
-// Sizes of a session's read buffer, bytes. It grows with what arrives and shrinks
+// Sizes of a stream's read buffer, bytes. It grows with what arrives and shrinks
 // again; a larger frame gets a buffer of its own.
 const (
 	minReadBytes = 4 << 10
@@ -25,8 +24,9 @@ const (
 	maxFrameSlab = 16
 )
 
-// credit bounds the frames of one session that wait for the loop, in number and
-// bytes: the reader stops at the limit, and the peer feels it through TCP.
+// credit bounds the frames of one stream that were delivered and not taken, in
+// number and bytes: the reader stops at the limit, and the peer feels it through
+// TCP.
 type credit struct {
 	maxFrames, maxBytes int64
 	frames, bytes       atomic.Int64
@@ -44,7 +44,7 @@ func (c *credit) full(size int64) bool {
 	return k >= c.maxFrames || k > 0 && c.bytes.Load()+size > c.maxBytes
 }
 
-// take waits for room; false when the session ended first.
+// take waits for room; false when the stream ended first.
 func (c *credit) take(size int64, done <-chan struct{}) bool {
 	for c.full(size) {
 		c.starved.Store(true)
@@ -74,14 +74,13 @@ func (c *credit) give(size int64) {
 	}
 }
 
-// reader is the state of a session's reading goroutine.
+// reader is the state of a stream's reading goroutine.
 type reader struct {
-	*session
-	dec     wire.Decoder
-	machine node.Preparer // nil when the machine has nothing to prepare
-	batch   []fact
-	slab    []wire.Frame
-	grown   int // size of the last slab
+	*Stream
+	dec   wire.Decoder
+	batch []Received
+	slab  []wire.Frame
+	grown int // size of the last slab
 
 	seen   uint32 // activity at the last idle check
 	silent int    // idle checks in a row without any
@@ -91,17 +90,18 @@ type reader struct {
 var errNoFrame = errors.New("not a frame")
 
 // read decodes frames until the stream ends.
-func (s *session) read() {
-	r := reader{session: s, dec: wire.Decoder{Link: s.peer.Link}}
-	r.machine, _ = s.n.o.Machine.(node.Preparer)
-	var err error
+func (s *Stream) read() {
+	r := reader{Stream: s, dec: wire.Decoder{Link: s.o.Link}}
+	err := errBroken // unless frames returns
 	defer func() {
-		s.close(err)
-		s.ended(errors.Is(err, errNoFrame))
+		s.Close(err)
+		s.sink.Ended(s.reason, errors.Is(err, errNoFrame))
 	}()
-	defer s.n.contain("Prepare")
 	err = r.frames()
 }
+
+// errBroken is the end of a stream whose reader panicked.
+var errBroken = errors.New("broken")
 
 // frames keeps no byte twice: decoded frames are slices of the buffer they were
 // read into. When it is full the unfinished rest moves to a fresh one.
@@ -154,29 +154,29 @@ func endOf(err error, rest int) error {
 	return err
 }
 
-// fill reads once. A remoting session on which nothing moved in two checks in a
-// row, each half the idle time, is over.
+// fill reads once. A stream on which nothing moved in two checks in a row, each
+// half the idle time, is over.
 func (r *reader) fill(b []byte) (int, error) {
 	for {
 		k, err := r.conn.Read(b)
 		if k > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			r.active.Add(1)
-			r.n.counters.bytesIn.Add(int64(k))
+			r.o.Counters.BytesIn.Add(int64(k))
 			return k, err
 		}
 		if now := r.active.Load(); now != r.seen {
 			r.seen, r.silent = now, 0
 		} else if r.silent++; r.silent >= 2 {
-			return 0, fmt.Errorf("idle for %v", r.n.o.Idle)
+			return 0, fmt.Errorf("idle for %v", r.o.Idle)
 		}
 		r.rearm()
 	}
 }
 
-// rearm begins half an idle time. Other links have heartbeats of their own.
+// rearm begins half an idle time.
 func (r *reader) rearm() {
-	if r.peer.Link == wire.Remoting {
-		r.conn.SetReadDeadline(time.Now().Add(r.n.o.Idle / 2)) // fails on a closed connection only, as Read then does
+	if r.o.Idle > 0 {
+		r.conn.SetReadDeadline(time.Now().Add(r.o.Idle / 2)) // fails on a closed connection only, as Read then does
 	}
 }
 
@@ -184,11 +184,10 @@ func (r *reader) rearm() {
 // bytes they took.
 func (r *reader) deliver(b []byte) (used int, err error) {
 	defer r.flush()
-	var now node.Now
 	for used < len(b) {
 		f, k, err := r.dec.Decode(b[used:])
 		if err != nil {
-			return used, fmt.Errorf("%v bytes from %s on %s: %w: %w", r.peer.Link, r.peer.Addr, r.peer.Local, errNoFrame, err)
+			return used, fmt.Errorf("%w: %w", errNoFrame, err)
 		}
 		if k == 0 {
 			break
@@ -202,29 +201,23 @@ func (r *reader) deliver(b []byte) (used int, err error) {
 		}
 		p := r.room()
 		*p = f
-		if r.machine != nil {
-			if now.Mono == 0 {
-				now = r.n.o.Clock()
-			}
-			r.machine.Prepare(now, p, r.peer)
-		}
-		r.batch = append(r.batch, fact{kind: factReceive, session: r.session, frame: p, size: int32(k)})
+		r.batch = append(r.batch, Received{p, int32(k)})
 	}
 	return used, nil
 }
 
-// flush gives the loop what was decoded.
+// flush delivers what was decoded.
 func (r *reader) flush() {
 	if len(r.batch) == 0 {
 		return
 	}
-	r.n.box.put(r.batch...)
+	r.sink.Deliver(r.batch)
 	clear(r.batch)
 	r.batch = r.batch[:0]
 }
 
 // room is the place of the next frame. Slabs grow with use, so that an idle
-// session holds little.
+// stream holds little.
 func (r *reader) room() *wire.Frame {
 	if len(r.slab) == 0 {
 		r.grown = min(max(1, 2*r.grown), maxFrameSlab)
