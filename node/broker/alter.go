@@ -158,7 +158,9 @@ func (b *Broker) alterAnswer(s node.SessionID, f *wire.Frame) bool {
 	p.call.open = false
 	code := f.Head.Code
 	if code == wire.CodeSuccess {
+		b.set.named = p.members
 		b.alterDone(f)
+		b.set.named = nil
 		return true
 	}
 	b.emit(event.Event{Kind: event.AlterRefused, Broker: b.id.Broker, Epoch: b.role.epoch, SetEpoch: b.set.epoch, Code: code, Text: f.Head.Remark})
@@ -269,22 +271,21 @@ func (b *Broker) adoptSet(set ha.IDs, epoch ha.SetEpoch) {
 }
 
 // adoptedAs is the incarnation under which a member of the adopted set is proven:
-// the one named by the proposals that can have made the set, if they agree, else
-// the one that was proven before.
+// the one named by the proposal that made the set. Heard of by a poll, that may be
+// any of several; each incarnation they name has passed the join test here, so the
+// one that has a session now speaks for the member. Without a proposal it is the
+// one that was proven before.
 func (b *Broker) adoptedAs(id ha.BrokerID, set ha.IDs, epoch ha.SetEpoch) (ha.Incarnation, bool) {
 	s := &b.set
-	named, found, clash := ha.Incarnation{}, false, false
+	if m, ok := s.named.Find(id); ok {
+		return m, true
+	}
+	named, found := ha.Incarnation{}, false
 	for i := range s.proposals {
 		p := &s.proposals[i]
-		if !p.set.Equal(set) || epoch != s.epoch+1 {
-			continue
+		if m, ok := p.members.Find(id); ok && p.set.Equal(set) && epoch == s.epoch+1 && (!found || !b.hasSession(named)) {
+			named, found = m, true
 		}
-		m, _ := p.members.Find(id)
-		clash = clash || found && m != named
-		named, found = m, true
-	}
-	if clash {
-		return ha.Incarnation{}, false
 	}
 	if found {
 		return named, true
@@ -295,12 +296,18 @@ func (b *Broker) adoptedAs(id ha.BrokerID, set ha.IDs, epoch ha.SetEpoch) (ha.In
 	return ha.Incarnation{}, false
 }
 
-// transfersTo reports whether the proven incarnation of a member has a session.
-func (b *Broker) transfersTo(id ha.BrokerID) bool {
+// hasSession reports whether exactly this incarnation transfers.
+func (b *Broker) hasSession(m ha.Incarnation) bool {
 	for _, r := range b.replicas {
-		if r.phase == replicaStarted && r.self.Broker == id && b.set.provenAs(r.self) {
+		if r.phase == replicaStarted && r.self == m {
 			return true
 		}
 	}
 	return false
+}
+
+// transfersTo reports whether the proven incarnation of a member has a session.
+func (b *Broker) transfersTo(id ha.BrokerID) bool {
+	m, ok := b.set.proven.Find(id)
+	return ok && b.hasSession(m)
 }

@@ -181,6 +181,89 @@ func TestSlaveCrash(t *testing.T) {
 	}
 }
 
+// TestOldLife: "you are master" said to an earlier life of the store is not obeyed,
+// whoever says it (P4).
+func TestOldLife(t *testing.T) {
+	w := started(t, 3, nil)
+	m := w.master()
+	w.ctl.ignore[wire.ReqRegisterToController] = true
+	w.ctl.ignore[wire.ReqBrokerHeartbeat] = true
+	m.crash(false)
+	m.start()
+	w.run(500 * time.Millisecond)
+	w.ctl.notify()
+	w.run(time.Second)
+	if m.b.role.master() || m.happened(event.PromotionBegun) != 1 {
+		t.Fatalf("role %s of epoch %d", m.b.role.String(), m.b.role.epoch)
+	}
+}
+
+// TestNewIncarnation: the acks of a member's new incarnation count only once a set
+// that names it is committed, and no proposal names it before it passed the join
+// test (P2).
+func TestNewIncarnation(t *testing.T) {
+	w := started(t, 3, nil)
+	m, a, b := w.master(), w.slaves()[0], w.slaves()[1]
+	w.ctl.ignore[wire.ReqAlterSyncStateSet] = true
+	a.crash(false)
+	a.start()
+	w.until("the new incarnation transfers", 5*time.Second, func() bool { return a.b.up.phase == upStarted && len(m.b.replicas) == 2 })
+	c := w.client(m)
+	c.send("not by a stranger")
+	w.until("an answer", 5*time.Second, func() bool { return len(m.answers) > 0 })
+	if x := m.answers["not by a stranger"]; x.code != wire.CodeFlushSlaveTimeout {
+		t.Errorf("code %d: an incarnation that no committed set names was counted", x.code)
+	}
+	delete(w.ctl.ignore, wire.ReqAlterSyncStateSet)
+	w.until("the set as it is", 20*time.Second, func() bool { return len(w.ctl.set) == 3 && m.b.set.provenAs(a.b.self()) })
+
+	// Again, but the new life cannot reach the master: an unrelated shrink must not
+	// carry it along.
+	id := a.b.id.Broker
+	a.vanish() // the master takes its session for alive
+	w.cut = func(x, y string) bool { return x == a.host && y == m.host || x == m.host && y == a.host }
+	a.start()
+	w.ctl.named = nil
+	w.until("registered", 5*time.Second, func() bool { return a.b.reg.registered })
+	b.crash(false)
+	w.run(25 * time.Second)
+	for _, members := range w.ctl.named {
+		if x, ok := members.Find(id); ok && x == a.b.self() {
+			t.Fatalf("a proposal names %v, which proved nothing", x)
+		}
+	}
+	if len(w.ctl.named) == 0 {
+		t.Error("no set was proposed at all")
+	}
+}
+
+// TestJoinNeedsProof: a slave near the end that acknowledges nothing is never
+// proposed (P14).
+func TestJoinNeedsProof(t *testing.T) {
+	w := started(t, 3, nil)
+	m, s := w.master(), w.slaves()[0]
+	c := w.client(m)
+	c.send("something to acknowledge")
+	w.until("an answer", 5*time.Second, func() bool { return len(m.answers) == 1 })
+	h := hello(w, m, s)
+	h.Epochs, h.Offset, h.Min = nil, 0, 0 // an empty log of the same incarnation
+	s.crash(false)
+	w.until("a smaller set", 5*time.Second, func() bool { return len(w.ctl.set) == 2 })
+	x := w.fakeSlave(m)
+	x.say(h, nil)
+	w.until("welcome", time.Second, func() bool { return len(x.got) > 0 })
+	old := m.b.log.end
+	x.say(wire.Replica{Kind: wire.ReplicaStart, Term: h.Term, Epoch: h.Term}, nil)
+	c.send("and more, which the others confirm")
+	w.until("an answer", 5*time.Second, func() bool { return len(m.answers) == 2 })
+	x.say(wire.Replica{Kind: wire.ReplicaAck, Term: h.Term, Offset: old, Class: ha.ClassDurable}, nil)
+	w.ctl.named = nil
+	w.run(10 * time.Second)
+	if len(w.ctl.named) > 0 {
+		t.Errorf("proposed %v", w.ctl.named[0])
+	}
+}
+
 // TestSilentSlave: a slave that hangs leaves the set after
 // haMaxTimeSlaveNotCatchup, not before; until then all-ack writes are unknown.
 func TestSilentSlave(t *testing.T) {
@@ -276,18 +359,24 @@ func TestUnionRule(t *testing.T) {
 	if len(m.b.set.effective) != 3 || len(m.b.set.committed) != 2 {
 		t.Fatalf("effective %v of committed %v", m.b.set.effective, m.b.set.committed)
 	}
-	// The joining slave hangs: nothing may be acknowledged without it, because the
+	// The joining slave dies: nothing may be acknowledged without it, because the
 	// proposal may still commit.
-	slave.paused = true
+	slave.crash(false)
+	w.run(10 * time.Millisecond)
 	c := w.client(m)
 	c.send("needs all three")
 	w.run(5 * time.Second)
-	if a := m.answers["needs all three"]; a.code == 0 {
+	if a := m.answers["needs all three"]; a.code != wire.CodeFlushSlaveTimeout {
 		t.Fatalf("acknowledged by the old set alone: %+v", a)
 	}
-	slave.resume()
+	// A proposal that commits, whichever, ends the union.
 	w.ctl.ignore = map[int32]bool{}
-	w.until("the set grows", 20*time.Second, func() bool { return len(w.ctl.set) == 3 && len(m.b.set.proposals) == 0 })
+	w.until("an end of the union", 20*time.Second, func() bool { return len(m.b.set.proposals) == 0 && len(m.b.set.effective) == 2 })
+	c.send("two again")
+	w.until("an answer", 5*time.Second, func() bool { _, ok := m.answers["two again"]; return ok })
+	if a := m.answers["two again"]; a.code != 0 {
+		t.Errorf("code %d %s", a.code, a.remark)
+	}
 }
 
 // TestLateAlterAnswer: an answer to a proposal that arrives after the authority
@@ -315,10 +404,11 @@ func TestJoinUnderLoad(t *testing.T) {
 	w := started(t, 3, nil)
 	m := w.master()
 	slave := w.slaves()[1]
-	stop, _ := w.load(m, "x", 32)
+	stop, _ := w.load(m, "x", 16)
 	w.run(200 * time.Millisecond)
 	slave.crash(false)
-	w.run(2 * time.Second)
+	w.run(300 * time.Millisecond)
+	w.slow = map[string]time.Duration{slave.host: 2 * time.Millisecond}
 	slave.start()
 	w.until("the slave in the set, under load", 20*time.Second, func() bool { return len(w.ctl.set) == 3 })
 	stop()
@@ -813,7 +903,9 @@ func TestOneBroker(t *testing.T) {
 // TestExpiredPrefix: a new slave starts where the master's log begins, and a slave
 // that was passed by retention rebuilds itself under a new store id (P19, M3).
 func TestExpiredPrefix(t *testing.T) {
-	w := started(t, 3, func(n int, o *Options) { o.FileReservedTime, o.RetentionWait, o.CleanResourceInterval = time.Second, 0, 500*time.Millisecond })
+	w := started(t, 3, func(n int, o *Options) {
+		o.FileReservedTime, o.RetentionWait, o.CleanResourceInterval = time.Second, 0, 500*time.Millisecond
+	})
 	m := w.master()
 	late := w.slaves()[1]
 	late.crash(false)

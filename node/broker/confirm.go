@@ -118,6 +118,7 @@ func (b *Broker) checkpointDone(r storage.Result) {
 		return
 	}
 	c.durable, c.confirm = c.asked.durable, max(c.confirm, c.asked.confirm)
+	b.diskRoom()
 }
 
 // checkpointDeadline is when the next checkpoint is due.

@@ -35,6 +35,7 @@ type scripted struct {
 	generation   uint64
 	heartbeats   node.Time // time-out
 	alters       int
+	named        []wire.Members // members of every alter request seen
 	log          []string
 }
 
@@ -225,6 +226,9 @@ func (c *scripted) elect(want ha.BrokerID) bool {
 			best = id
 		}
 	}
+	if best == ha.NoBroker && want == ha.NoBroker {
+		best = c.allBack(pool)
+	}
 	if best == ha.NoBroker {
 		return false
 	}
@@ -242,6 +246,22 @@ func (c *scripted) elect(want ha.BrokerID) bool {
 	return true
 }
 
+// allBack is the best of all electable-by-history members once each is back: nothing
+// better exists (P16).
+func (c *scripted) allBack(pool ha.IDs) ha.BrokerID {
+	best := ha.NoBroker
+	for _, id := range pool {
+		m := c.members[id]
+		if m == nil || !c.alive(id) {
+			return ha.NoBroker
+		}
+		if o := c.members[best]; o == nil || m.last > o.last || m.last == o.last && m.end > o.end {
+			best = id
+		}
+	}
+	return best
+}
+
 func (c *scripted) notify() {
 	if c.noNotice {
 		return
@@ -257,6 +277,7 @@ func (c *scripted) alter(f *wire.Frame) (int32, any, []byte) {
 	var body wire.SyncStateSetBody
 	must(f.Header(&h))
 	must(wire.UnmarshalBody(f.Body, &body))
+	c.named = append(c.named, h.Members)
 	code := c.applyAlter(h, body)
 	if code != 0 {
 		return code, nil, nil

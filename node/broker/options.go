@@ -218,7 +218,7 @@ func DefaultOptions() Options {
 		HATransferWindow:             8 << 20,
 		HASendHeartbeatInterval:      5 * time.Second,
 		HAHousekeepingInterval:       20 * time.Second,
-		HAJoinLag:                    1 << 20,
+		HAJoinLag:                    4 << 20,
 		HAJoinTimeout:                2 * time.Second,
 		HandoverTimeout:              5 * time.Second,
 		FileReservedTime:             72 * time.Hour,

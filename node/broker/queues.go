@@ -223,6 +223,7 @@ func (b *Broker) queuesDone(r storage.Result) {
 		return
 	}
 	t.done = t.sent
+	b.diskRoom()
 }
 
 // queuesDeadline is when collected entries are due. Entries of records that are

@@ -31,6 +31,7 @@ type world struct {
 	streams      []*stream
 	lastID       node.SessionID
 	netDelay     func() time.Duration
+	slow         map[string]time.Duration // extra delay of frames to and from a host
 	diskTime     func(op storage.Op) time.Duration
 	cut          func(from, to string) bool // frames and dials between the hosts vanish
 	trace        []string
@@ -299,6 +300,16 @@ func (m *machine) crash(power bool) {
 	m.w.sweep()
 }
 
+// vanish ends the process as a host does that loses its power: nobody is told.
+func (m *machine) vanish() {
+	for _, s := range m.w.streams {
+		if s.ends[0] == m || s.ends[1] == m {
+			s.dead = true
+		}
+	}
+	m.crash(true)
+}
+
 // leave ends the process as an exit does: what it sent still arrives.
 func (m *machine) leave() {
 	for _, s := range m.w.streams {
@@ -462,7 +473,7 @@ func (s *stream) send(second bool, f wire.Frame) {
 		return
 	}
 	c := f.Clone()
-	at := max(w.now.Add(w.netDelay()), s.last[to])
+	at := max(w.now.Add(w.netDelay()+w.slow[s.hosts[0]]+w.slow[s.hosts[1]]), s.last[to])
 	s.last[to] = at
 	w.after(at.Sub(w.now), func() {
 		if s.dead {
@@ -651,7 +662,7 @@ func (w *world) promise(m *machine, body string, off ha.LogOffset) {
 		w.fail("b%d acknowledged %q at %d, which is not in its log", m.n, body, off)
 	}
 	w.promised = append(w.promised, p)
-	if m.o.policy().Kind != AllInSyncSet || w.now.Sub(w.lastElection) < time.Second {
+	if m.o.policy().Kind != AllInSyncSet || m.o.AckClass != ha.ClassDurable || w.now.Sub(w.lastElection) < time.Second {
 		return // what was emitted before an election may arrive after it
 	}
 	copies := 0

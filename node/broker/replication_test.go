@@ -1,0 +1,283 @@
+package broker
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/internal/event"
+	"lockstep/internal/ha"
+	"lockstep/node"
+	"lockstep/node/wire"
+)
+
+// stranger is a hand-driven end of a replication session.
+type stranger struct {
+	s   *stream
+	got []*wire.Frame
+}
+
+// fakeSlave connects to a broker's replication port.
+func (w *world) fakeSlave(m *machine) *stranger {
+	x := &stranger{}
+	s := &stream{w: w, link: wire.Replication}
+	w.lastID++
+	s.hosts = [2]string{"x1", m.host}
+	s.ends[1], s.lives[1], s.ids[1] = m, m.life, w.lastID
+	s.onRecv[0] = func(f *wire.Frame) { x.got = append(x.got, f) }
+	w.streams = append(w.streams, s)
+	x.s = s
+	m.fact(m.life, func(now node.Now) { m.b.SessionUp(now, s.ids[1], node.Peer{Link: wire.Replication, Addr: "x1:1"}) })
+	return x
+}
+
+func (x *stranger) say(h wire.Replica, body []byte) {
+	x.s.send(false, wire.Frame{Link: wire.Replication, Replica: &h, Body: body})
+}
+
+// hello is what an honest slave says; cases bend it.
+func hello(w *world, m, slave *machine) wire.Replica {
+	b := slave.b
+	return wire.Replica{Kind: wire.ReplicaHello, Cluster: "c", Group: "g", Self: b.self(), Nonce: b.id.Nonce, Term: m.b.role.epoch, Epoch: m.b.role.epoch,
+		Offset: b.log.end, Min: b.log.min, Epochs: b.epochs, SegmentBytes: b.o.MappedFileSizeCommitLog, PropCRC: true, Class: ha.ClassDurable}
+}
+
+func lastEvent(m *machine, k event.Kind) string {
+	for i := len(m.events) - 1; i >= 0; i-- {
+		if m.events[i].Kind == k {
+			return m.events[i].Text
+		}
+	}
+	return ""
+}
+
+// TestHelloRefused: whoever is not exactly a slave of this master is refused with
+// the reason, and counts for nothing.
+func TestHelloRefused(t *testing.T) {
+	w := started(t, 3, nil)
+	m, slave := w.master(), w.slaves()[0]
+	cases := []struct {
+		name, want string
+		bend       func(h *wire.Replica)
+	}{
+		{"other cluster", "slave of z/g", func(h *wire.Replica) { h.Cluster = "z" }},
+		{"other group", "slave of c/z", func(h *wire.Replica) { h.Group = "z" }},
+		{"the master's own id", "cannot be a slave of broker", func(h *wire.Replica) { h.Self.Broker = m.b.id.Broker }},
+		{"a copy of the master's store", "copied store", func(h *wire.Replica) { h.Self.Store = m.b.id.Store }},
+		{"no store", "cannot be a slave of store", func(h *wire.Replica) { h.Self.Store = "" }},
+		{"an older epoch", "slave follows epoch 0", func(h *wire.Replica) { h.Term, h.Epoch = 0, 0 }},
+		{"a newer epoch", "this is only epoch", func(h *wire.Replica) { h.Term += 4 }},
+		{"other segment size", "mappedFileSizeCommitLog is 65536 here and 4096", func(h *wire.Replica) { h.SegmentBytes = 4096 }},
+		{"other integrity", "enabledAppendPropCRC", func(h *wire.Replica) { h.PropCRC = false }},
+		{"received acks only", "the slave can only acknowledge received", func(h *wire.Replica) { h.Class = ha.ClassReceived }},
+		{"an outdated boot", "outdated", func(h *wire.Replica) { h.Self.Boot-- }},
+		{"an unknown store", "not registered", func(h *wire.Replica) { h.Self.Store = "00000000000000000000000000abcdef" }},
+		{"an unknown id", "not registered", func(h *wire.Replica) { h.Self.Broker = 9 }},
+		{"bytes of unknown epochs", "unknown epochs", func(h *wire.Replica) { h.Epochs = nil }},
+		{"no common epoch", "shares no epoch", func(h *wire.Replica) { h.Epochs = ha.Epochs{{Epoch: 1, Start: 17}} }},
+		{"an empty log beyond the end", "the empty slave begins", func(h *wire.Replica) { h.Epochs, h.Offset, h.Min = nil, 1<<40, 1<<40 }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			x := w.fakeSlave(m)
+			h := hello(w, m, slave)
+			c.bend(&h)
+			x.say(h, nil)
+			w.until("an answer", 5*time.Second, func() bool { return len(x.got) > 0 })
+			r := x.got[0].Replica
+			if r.Kind != wire.ReplicaRefuse || !strings.Contains(r.Reason, c.want) {
+				t.Errorf("answered kind %d %q, want a refusal with %q", r.Kind, r.Reason, c.want)
+			}
+			w.run(10 * time.Millisecond)
+			if !x.s.dead {
+				t.Error("the session is still open")
+			}
+		})
+	}
+	if len(m.b.set.committed) != 3 || len(m.b.set.acks) != 2 {
+		t.Errorf("set %v, %d acks", m.b.set.committed, len(m.b.set.acks))
+	}
+}
+
+// TestForgedAcks: an ack beyond what was sent, of another epoch or class, or out of
+// turn ends the session and proves nothing (P8).
+func TestForgedAcks(t *testing.T) {
+	cases := []struct {
+		name string
+		bend func(h *wire.Replica)
+	}{
+		{"beyond sent", func(h *wire.Replica) { h.Offset += 1 }},
+		{"far beyond", func(h *wire.Replica) { h.Offset = 1 << 60 }},
+		{"older epoch", func(h *wire.Replica) { h.Term-- }},
+		{"newer epoch", func(h *wire.Replica) { h.Term++ }},
+		{"weaker class", func(h *wire.Replica) { h.Class = ha.ClassReceived }},
+		{"unknown class", func(h *wire.Replica) { h.Class = 0 }},
+		{"a hello again", func(h *wire.Replica) { h.Kind = wire.ReplicaHello }},
+		{"a master's frame", func(h *wire.Replica) { h.Kind = wire.ReplicaAppend }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w := started(t, 3, nil)
+			m, slave := w.master(), w.slaves()[0]
+			h := hello(w, m, slave)
+			slave.crash(false)
+			x := w.fakeSlave(m)
+			x.say(h, nil)
+			w.until("welcome", time.Second, func() bool { return len(x.got) > 0 })
+			if x.got[0].Replica.Kind != wire.ReplicaWelcome {
+				t.Fatalf("refused: %s", x.got[0].Replica.Reason)
+			}
+			x.say(wire.Replica{Kind: wire.ReplicaStart, Term: h.Term, Epoch: h.Term, Offset: h.Offset}, nil)
+			w.run(20 * time.Millisecond)
+			ack := wire.Replica{Kind: wire.ReplicaAck, Term: h.Term, Offset: h.Offset, Class: ha.ClassDurable}
+			c.bend(&ack)
+			p := w.client(m)
+			confirm := m.b.confirm
+			p.send("not proven by a lie")
+			w.run(time.Millisecond)
+			ack.Offset = max(ack.Offset, h.Offset)
+			if c.name == "beyond sent" {
+				ack.Offset = m.b.log.end + 1
+			}
+			x.say(ack, nil)
+			w.run(20 * time.Millisecond)
+			if !x.s.dead || lastEvent(m, event.FrameRejected) == "" {
+				t.Errorf("the session lives, event %q", lastEvent(m, event.FrameRejected))
+			}
+			if m.b.confirm > max(confirm, m.b.log.end) {
+				t.Errorf("confirm %d", m.b.confirm)
+			}
+		})
+	}
+}
+
+// TestForgedStart: a slave that starts elsewhere than at the consistent point is
+// cut off.
+func TestForgedStart(t *testing.T) {
+	w := started(t, 3, nil)
+	m, slave := w.master(), w.slaves()[0]
+	h := hello(w, m, slave)
+	x := w.fakeSlave(m)
+	x.say(h, nil)
+	w.until("welcome", time.Second, func() bool { return len(x.got) > 0 })
+	x.say(wire.Replica{Kind: wire.ReplicaStart, Term: h.Term, Offset: h.Offset + 10}, nil)
+	w.run(10 * time.Millisecond)
+	if !x.s.dead {
+		t.Error("the session is still open")
+	}
+}
+
+// TestNewestSessionSpeaks: a second session of one incarnation replaces the first;
+// one replica has one vote.
+func TestNewestSessionSpeaks(t *testing.T) {
+	w := started(t, 3, nil)
+	m, slave := w.master(), w.slaves()[0]
+	x := w.fakeSlave(m)
+	x.say(hello(w, m, slave), nil)
+	w.until("welcome", time.Second, func() bool { return len(x.got) > 0 })
+	n := 0
+	for _, r := range m.b.replicas {
+		if r.self.Broker == slave.b.id.Broker {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d sessions of one broker", n)
+	}
+	w.until("the real slave back", 10*time.Second, func() bool { return x.s.dead || slave.b.up.phase == upStarted })
+}
+
+// TestBadChunks: towards a slave, a gap, an overlap, older bytes, a foreign term, a
+// chunk across a segment, damaged bytes: refused, the session closed, nothing kept.
+func TestBadChunks(t *testing.T) {
+	w := started(t, 3, nil)
+	m, s := w.master(), w.slaves()[0]
+	c := w.client(m)
+	c.send("a record")
+	w.until("convergence", 5*time.Second, func() bool { return len(m.answers) == 1 && w.converged() })
+	rec := append([]byte(nil), m.store.cache[m.answers["a record"].log:]...)
+	cases := []struct {
+		name, want string
+		bend       func(h *wire.Replica, body []byte) []byte
+	}{
+		{"gap", "gap", func(h *wire.Replica, b []byte) []byte { h.Offset += 8; return b }},
+		{"overlap", "overlap", func(h *wire.Replica, b []byte) []byte { h.Offset -= 8; return b }},
+		{"older term", "chunk of term 0", func(h *wire.Replica, b []byte) []byte { h.Term--; return b }},
+		{"newer term", "chunk of term 2", func(h *wire.Replica, b []byte) []byte { h.Term++; return b }},
+		{"older epoch", "chunk of epoch 0", func(h *wire.Replica, b []byte) []byte { h.Epoch--; return b }},
+		{"epoch beyond the term", "chunk of epoch 2", func(h *wire.Replica, b []byte) []byte { h.Epoch++; return b }},
+		{"other start", "starts at 5 there", func(h *wire.Replica, b []byte) []byte { h.EpochStart = 5; return b }},
+		{"across a segment", "crosses a segment", func(h *wire.Replica, b []byte) []byte { return make([]byte, 65<<10) }},
+		{"zeros", "zeros at", func(h *wire.Replica, b []byte) []byte { return make([]byte, len(b)) }},
+		{"a record of elsewhere", "physical offset", func(h *wire.Replica, b []byte) []byte { return b }},
+		{"noise", "record at", func(h *wire.Replica, b []byte) []byte { return []byte(strings.Repeat("noise", 30)) }},
+		{"not a master's frame", "frame kind", func(h *wire.Replica, b []byte) []byte { h.Kind = wire.ReplicaAck; return nil }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			w.until("following", 10*time.Second, func() bool { return s.b.up.phase == upStarted && w.converged() })
+			b := s.b
+			end := b.log.end
+			h := wire.Replica{Kind: wire.ReplicaAppend, Term: b.role.epoch, Epoch: b.epochs.Last().Epoch, EpochStart: b.epochs.Last().Start, Offset: end}
+			body := c.bend(&h, append([]byte(nil), rec...))
+			up := b.up.session
+			s.fact(s.life, func(now node.Now) {
+				b.Receive(now, up, &wire.Frame{Link: wire.Replication, Replica: &h, Body: body})
+			})
+			why := lastEvent(s, event.ChunkRefused)
+			if h.Kind != wire.ReplicaAppend {
+				why = lastEvent(s, event.FrameRejected)
+			}
+			if !strings.Contains(why, c.want) {
+				t.Errorf("refused with %q, want %q", why, c.want)
+			}
+			if b.log.end != end || b.up.session != 0 {
+				t.Errorf("end %d after %d, session %d", b.log.end, end, b.up.session)
+			}
+		})
+	}
+	w.until("the real master followed again", 10*time.Second, w.converged)
+	w.checkEqual()
+}
+
+// TestSplitRecords: a chunk may end in the middle of a record: the part waits in
+// memory, is not acknowledged, and does not survive the session.
+func TestSplitRecords(t *testing.T) {
+	w := started(t, 3, func(n int, o *Options) { o.HATransferBatchSize = 64 }) // every record is split
+	m := w.master()
+	stop, _ := w.load(m, "split", 4)
+	w.run(200 * time.Millisecond)
+	for _, s := range w.streams {
+		if s.link == wire.Replication {
+			s.down("in the middle of a record")
+		}
+	}
+	w.run(3 * time.Second)
+	stop()
+	w.until("convergence", 10*time.Second, w.converged)
+	w.checkEqual()
+	if len(w.promised) < 20 {
+		t.Errorf("only %d acknowledged", len(w.promised))
+	}
+}
+
+// TestFakeMaster: a slave follows only the master the controllers named, in the
+// epoch they named.
+func TestFakeMaster(t *testing.T) {
+	w := started(t, 3, nil)
+	s := w.slaves()[0]
+	b := s.b
+	s.fact(s.life, func(now node.Now) { b.closeUpstream("test") })
+	w.until("greeted", 10*time.Second, func() bool { return b.up.phase == upGreeted })
+	end := b.log.end
+	s.fact(s.life, func(now node.Now) {
+		b.Receive(now, b.up.session, &wire.Frame{Link: wire.Replication, Replica: &wire.Replica{Kind: wire.ReplicaWelcome,
+			Self: ha.Incarnation{Broker: 9, Store: "x", Boot: 1}, Term: b.role.epoch, Epoch: b.role.epoch}})
+	})
+	if b.up.session != 0 || b.cut.wanted || b.log.end != end {
+		t.Error("a stranger was followed")
+	}
+	if !strings.Contains(lastEvent(s, event.FrameRejected), "broker 9 answers") {
+		t.Errorf("event %q", lastEvent(s, event.FrameRejected))
+	}
+}
