@@ -64,6 +64,7 @@ type life struct {
 	sessions map[node.SessionID]*wireEnd
 	nextIn   node.SessionID
 	exit     *node.Exit
+	slow     time.Duration // each disk operation takes this much longer
 }
 
 // wireEnd is one end of a stream: who is at the other.
@@ -259,7 +260,7 @@ func (l *life) in(boot int, fact func(c *Controller)) {
 
 func (l *life) disk(op storage.Op) {
 	boot, store := l.boot, l.store
-	l.b.after(diskDelay, func() {
+	l.b.after(diskDelay+l.slow, func() {
 		if l.up && l.boot == boot { // a crash before the write loses it
 			res := store.Do(op)
 			l.in(boot, func(c *Controller) { c.DiskDone(l.b.clock(), res) })
@@ -415,9 +416,10 @@ type broker struct {
 	sentAt  map[uint64]node.Time
 	told    []wire.RoleChanged
 	fenced  ha.MasterEpoch
-	stop    bool // hand over
-	mute    bool // does not learn its role
-	javaish bool // echoes nothing
+	stop    bool          // hand over
+	mute    bool          // does not learn its role
+	javaish bool          // echoes nothing
+	delay   time.Duration // of its requests, beyond the usual
 }
 
 func (b *bench) addBroker(id ha.BrokerID, end ha.LogOffset) *broker {
@@ -525,7 +527,7 @@ func (br *broker) send(ctl string, code int32, header any, body []byte, answer f
 	br.asked[op] = answer
 	f := &wire.Frame{Link: wire.Remoting, Body: body, Head: wire.Head{Code: code, Language: "GO", Opaque: op, Ext: wire.EncodeExt(header)}}
 	boot := l.boot
-	br.b.after(linkDelay, func() {
+	br.b.after(linkDelay+br.delay, func() {
 		if !l.up || l.boot != boot || !br.reaches(ctl) {
 			return
 		}
