@@ -293,6 +293,32 @@ func TestTaken(t *testing.T) {
 	}
 }
 
+// One raft log for two controllers, and one controller's log for another.
+func TestControllerStoreTaken(t *testing.T) {
+	base := ports(t, 6)
+	store := filepath.Join(t.TempDir(), "raft")
+	lines := func(id string, at int) []string {
+		return []string{"controllerDLegerSelfId=" + id, "controllerStorePath=" + store, "bindAddress=127.0.0.1", "adminPort=-1",
+			"controllerDLegerPeers=" + id + "-" + join("127.0.0.1", base+at), "controllerRPCAddrs=" + join("127.0.0.1", base+at+1)}
+	}
+	owner := launch(t, "controller", "-c", write(t, lines("n0", 0)...))
+	owner.says("LeaderChanged")
+	second := command(t, "controller", "-c", write(t, lines("n0", 2)...))
+	for _, w := range []string{"open controllerStorePath " + store, "in use"} {
+		if second.code != 64 || !strings.Contains(second.stderr, w) {
+			t.Errorf("second controller: code %d, want 64 with %q\n%s", second.code, w, second.stderr)
+		}
+	}
+	owner.signal(syscall.SIGTERM)
+	owner.ends(0)
+	other := command(t, "controller", "-c", write(t, lines("n1", 4)...))
+	for _, w := range []string{`belongs to controller "n0", this is "n1"`, "controllerStorePath"} {
+		if other.code != 64 || !strings.Contains(other.stderr, w) {
+			t.Errorf("another controller: code %d, want 64 with %q\n%s", other.code, w, other.stderr)
+		}
+	}
+}
+
 // The product knows neither its simulator nor its judges.
 func TestProductLinksNoTestbed(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()

@@ -285,3 +285,33 @@ func TestDaemonProbes(t *testing.T) {
 	n.signal(syscall.SIGTERM)
 	n.ends(0)
 }
+
+// isRunning reports whether a process has not ended; one that nobody has reaped yet
+// has.
+func isRunning(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// When lockstep up itself is killed, its nodes stop, and the cluster can be
+// started again.
+func TestUpKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	small := []string{"--replicas", "1", "--controllers", "1"}
+	c := startCluster(t, dir, small...)
+	c.send("kept-", 3)
+	var pids []int
+	for _, n := range c.plan.Nodes {
+		pids = append(pids, c.pid(n.Name))
+	}
+	c.signal(syscall.SIGKILL)
+	<-c.done
+	until(t, "the nodes stop", func() bool {
+		return !slices.ContainsFunc(pids, isRunning)
+	})
+	again := startCluster(t, dir, small...)
+	again.consume(3, "kept-")
+	again.signal(syscall.SIGTERM)
+	again.ends(0)
+}
