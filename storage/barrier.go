@@ -28,7 +28,7 @@ type Barrier struct {
 	Store  ha.StoreID
 	Start  ha.LogOffset // where the barrier itself begins: the epoch's start
 	Clean  bool         // false after an election that may have lost acknowledged data
-	Recent ha.Epochs    // the newest earlier epochs, ascending, at most MaxBarrierEpochs
+	Recent ha.Epochs    // the newest earlier epochs with their unclean marks, ascending, at most MaxBarrierEpochs
 }
 
 // EncodeBarrier returns the record body. A longer Recent list keeps its newest
@@ -52,7 +52,11 @@ func EncodeBarrier(b Barrier) []byte {
 	out = binary.AppendUvarint(out, uint64(b.Start))
 	out = binary.AppendUvarint(out, uint64(len(recent)))
 	for _, e := range recent {
-		out = binary.AppendUvarint(out, uint64(e.Epoch))
+		mark := uint64(0)
+		if e.Unclean {
+			mark = 1
+		}
+		out = binary.AppendUvarint(out, uint64(e.Epoch)<<1|mark)
 		out = binary.AppendUvarint(out, uint64(e.Start))
 	}
 	return out
@@ -76,8 +80,9 @@ func DecodeBarrier(body []byte) (Barrier, error) {
 	}
 	n := d.uint(MaxBarrierEpochs)
 	for i := uint64(0); i < n && d.err == nil; i++ {
+		word := d.uint(1<<32 - 1)
 		b.Recent = append(b.Recent, ha.EpochStart{
-			Epoch: ha.MasterEpoch(d.uint(1<<31 - 1)),
+			Epoch: ha.MasterEpoch(word >> 1), Unclean: word&1 != 0,
 			Start: ha.LogOffset(d.uint(1<<63 - 1)),
 		})
 	}
@@ -98,7 +103,7 @@ func DecodeBarrier(body []byte) (Barrier, error) {
 
 // Epochs is the epoch list up to and including the barrier's own epoch.
 func (b Barrier) Epochs() ha.Epochs {
-	return b.Recent.Append(ha.EpochStart{Epoch: b.Epoch, Start: b.Start})
+	return b.Recent.Append(ha.EpochStart{Epoch: b.Epoch, Start: b.Start, Unclean: !b.Clean})
 }
 
 // maxStoreID is the length of a store id in hex digits.

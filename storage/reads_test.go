@@ -234,7 +234,7 @@ func TestEpochsComeFromBarriers(t *testing.T) {
 		}
 		bytes := a.build(d)
 		b.Start = physical(a.stored[len(a.stored)-1])
-		list = list.Append(ha.EpochStart{Epoch: b.Epoch, Start: b.Start})
+		list = list.Append(ha.EpochStart{Epoch: b.Epoch, Start: b.Start, Unclean: !b.Clean})
 		// The body holds the start, so it is laid out again at its place.
 		a.end -= ha.LogOffset(len(bytes[len(bytes)-1]))
 		a.stored, a.entry = a.stored[:len(a.stored)-1], a.entry[:len(a.entry)-1]
@@ -268,7 +268,7 @@ func TestEpochsComeFromBarriers(t *testing.T) {
 func TestBarrierCodec(t *testing.T) {
 	b := Barrier{
 		Epoch: 7, Master: 3, Boot: 9, Store: "00112233445566778899aabbccddeeff", Start: 1 << 40, Clean: true,
-		Recent: ha.Epochs{{Epoch: 1, Start: 0}, {Epoch: 5, Start: 5}, {Epoch: 6, Start: 5}},
+		Recent: ha.Epochs{{Epoch: 1, Start: 0}, {Epoch: 5, Start: 5, Unclean: true}, {Epoch: 6, Start: 5}},
 	}
 	enc := EncodeBarrier(b)
 	got, err := DecodeBarrier(enc)
