@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -213,6 +215,7 @@ func TestHandoverAndSecondSignal(t *testing.T) {
 		t.Errorf("second up: code %d\n%s", again.code, again.stderr)
 	}
 	raftAddress(t, c)
+	noise(t, c)
 	until(t, "both are in the set", func() bool { _, set := c.master(); return set == 2 })
 	first, _ := c.master()
 	c.kill(first, syscall.SIGTERM)
@@ -237,6 +240,55 @@ func TestHandoverAndSecondSignal(t *testing.T) {
 	if wrong.code != 64 || !strings.Contains(wrong.stderr, "holds a cluster of 1 groups of 2 replicas, 1 controllers and 1 name servers") {
 		t.Errorf("another shape: code %d\n%s", wrong.code, wrong.stderr)
 	}
+}
+
+// noise sends what is no request to every port of a cluster. Each stream is closed
+// and counted, nothing stays open, and the cluster serves as before.
+func noise(t *testing.T, c *cluster) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	random := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+		return b
+	}
+	pieces := [][]byte{
+		random(5000), append([]byte{0, 0, 16, 0}, random(4096)...), append([]byte{22, 3, 1}, random(60)...), {0xff, 0xff, 0xff, 0xff}, {0, 0},
+		append([]byte("LSR\x01"), random(200)...), []byte("GET / HTTP/1.1\r\n\r\n"),
+		[]byte("\x00\x00\x00\x24\x00\x00\x00\x20{\"code\":10,\"extFields\":null}    "),  // whole, without one required field
+		[]byte("\x00\x00\x00\x24\x00\x00\x00\x20{\"code\":\"ten\",\"opaque\":[1,2]}  "), // wrong types
+	}
+	for _, n := range c.plan.Nodes {
+		for _, port := range []int{n.Port, n.Second, n.Admin} {
+			for _, p := range pieces {
+				if port == 0 {
+					continue
+				}
+				conn, err := net.Dial("tcp", join(localHost, port))
+				if err != nil {
+					t.Fatalf("%s no longer listens: %v", n.Name, err)
+				}
+				conn.Write(p) // the other end may have had enough in the middle of it
+				conn.Close()
+			}
+		}
+	}
+	for _, n := range c.plan.Nodes {
+		until(t, n.Name+" has closed and counted them", func() bool {
+			code, text := probe(n.Admin, "/metrics")
+			m := regexp.MustCompile(`(?m)^lockstep_sessions_rejected_total (\d+)$`).FindStringSubmatch(text)
+			o := regexp.MustCompile(`(?m)^lockstep_sessions (\d+)$`).FindStringSubmatch(text)
+			if code != 200 || m == nil || o == nil {
+				return false
+			}
+			rejected, err1 := strconv.Atoi(m[1])
+			open, err2 := strconv.Atoi(o[1])
+			return err1 == nil && err2 == nil && rejected >= 5 && open < 12
+		})
+	}
+	c.send("in-spite-", 3)
 }
 
 func logged(dir, name, text string) bool {
