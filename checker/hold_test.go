@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"lockstep/internal/ha"
@@ -74,6 +75,48 @@ func TestCut(t *testing.T) {
 				l.StoreLost("g", c.broker, "wipe")
 			}
 			l.Cut("g", c.broker, c.off, 2e9)
+			if got := names(l.Findings()); got != c.want {
+				t.Errorf("findings %q, want %q: %v", got, c.want, l.Findings())
+			}
+		})
+	}
+}
+
+// TestShrinkUnheard: a set that shrank a moment ago leaves the promise to the set
+// before it, of which the master knows.
+func TestShrinkUnheard(t *testing.T) {
+	one := Policy{Count: 1, Min: 2, Class: ha.ClassDurable}
+	two := Policy{Count: 2, Min: 1, Class: ha.ClassDurable}
+	for _, c := range []struct {
+		name   string
+		policy Policy
+		copied bool // broker 2 holds the second message
+		before bool // something was acknowledged with the set of two
+		want   string
+	}{
+		{"the member that left holds it", all, true, true, ""},
+		{"the member that left lacks it", all, false, true, "below-min"},
+		{"one copy is promised", one, false, true, ""},
+		{"two are promised and there", two, true, true, ""},
+		{"two are promised, one is there", two, false, true, "too-few-copies"},
+		{"there never was a set of two", one, true, false, "below-min"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			first, second := record("a", 0, 0), record("b", 0, 1)
+			binary.BigEndian.PutUint64(second[28:], uint64(len(first)))
+			w.put(1, append(first, second...), true)
+			w.put(2, first, true)
+			l := NewLedger(w)
+			l.SetPolicy("g", c.policy)
+			if c.before {
+				l.Acknowledged(ackOf("a"))
+			}
+			if c.copied {
+				w.put(2, second, true)
+			}
+			w.sets[1] = ha.NewIDs(1)
+			l.Acknowledged(Ack{Key: "b", Group: "g", Master: 1, Epoch: 1, Log: ha.LogOffset(len(first)), QueueOffset: 1, At: 2e9})
 			if got := names(l.Findings()); got != c.want {
 				t.Errorf("findings %q, want %q: %v", got, c.want, l.Findings())
 			}

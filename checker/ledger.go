@@ -94,6 +94,7 @@ type Ledger struct {
 	lostKeys map[string]bool      // keys of which an acknowledged copy is lost; true when all such losses are allowed
 	promoted map[string]Promotion // the newest of each group
 	damaged  map[replicaOf]bool   // replicas that a fault robbed after they were last proposed
+	enough   map[term]ha.IDs      // last set that sufficed for an acknowledgement
 	out      []Finding
 	Counts   Counts
 }
@@ -109,7 +110,7 @@ type Counts struct {
 
 // NewLedger returns an empty ledger over the truth.
 func NewLedger(t Truth) *Ledger {
-	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}}
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}, enough: map[term]ha.IDs{}}
 }
 
 // SetPolicy says what a group promises; before its first acknowledgement.
@@ -230,22 +231,60 @@ func (l *Ledger) evidence(m *message) {
 	if m.class(a.Master) < p.Class {
 		l.fail("before-durable", a.At, "%s is acknowledged while the master's own copy is only %v", a.Key, m.class(a.Master))
 	}
-	holders := 0
-	for _, b := range set {
-		if b == a.Master || m.class(b) >= p.Class {
-			holders++
-		} else if p.All {
-			l.fail("member-lacks-it", a.At, "%s is acknowledged, member %d of set %v holds it %v (log %d)", a.Key, b, set, m.class(b), a.Log)
+	holders, all := m.holders(p, set)
+	if p.All && !all {
+		for _, b := range set {
+			if b != a.Master && m.class(b) < p.Class {
+				l.fail("member-lacks-it", a.At, "%s is acknowledged, member %d of set %v holds it %v (log %d)", a.Key, b, set, m.class(b), a.Log)
+			}
 		}
 	}
-	if len(set) < p.Min {
+	switch {
+	case !l.tooFew(m, p, set): // the usual case
+	case len(set) < p.Min:
 		l.fail("below-min", a.At, "%s is acknowledged with set %v below minInSyncReplicas %d", a.Key, set, p.Min)
-	}
-	if !p.All && holders < p.Count {
+	default:
 		l.fail("too-few-copies", a.At, "%s is acknowledged with %d copies, %d are promised", a.Key, holders, p.Count)
 	}
 	l.claimed(m, p, set)
 	l.newestHolds(m, p)
+}
+
+// holders counts the members of a set that hold the message as well as promised,
+// the master included, and says whether all do.
+func (m *message) holders(p Policy, set ha.IDs) (n int, all bool) {
+	for _, b := range set {
+		if b == m.ack.Master || m.class(b) >= p.Class {
+			n++
+		}
+	}
+	return n, n == len(set)
+}
+
+// sufficient reports whether the set satisfies floor and count.
+func (m *message) sufficient(p Policy, set ha.IDs) bool {
+	n, all := m.holders(p, set)
+	return len(set) >= p.Min && (p.All && all || !p.All && n >= p.Count)
+}
+
+// term names a master's time in office.
+type term struct {
+	group string
+	epoch ha.MasterEpoch
+}
+
+// tooFew reports that the newest committed set does not satisfy floor and
+// count, nor does the last one of the epoch that did when something was
+// acknowledged. A master cannot know of a shrink before its answer has come, or when
+// the answer is lost; until then the set it knows has to hold the message.
+func (l *Ledger) tooFew(m *message, p Policy, set ha.IDs) bool {
+	t := term{m.ack.Group, m.ack.Epoch}
+	if n, _ := m.holders(p, set); len(set) >= p.Min && (p.All || n >= p.Count) {
+		l.enough[t] = set
+		return false
+	}
+	old := l.enough[t]
+	return old == nil || !m.sufficient(p, old)
 }
 
 // claimed compares what the SEND_OK says of itself with the copies there are. More
