@@ -24,6 +24,9 @@ import (
 //     asked, prevents it: it may be the one that remembers.
 //   - Everybody else waits for a member that names its store among the voters.
 
+// readd is what an operator does about a controller that lost its store.
+const readd = "re-add it by starting it once with rejoinControllers=true; the others take it in as a new member"
+
 // settleMembership moves an empty controller on.
 func (c *Controller) settleMembership(now node.Now) {
 	if c.phase != phaseEmpty {
@@ -58,11 +61,11 @@ func (c *Controller) obstacle() string {
 	for _, p := range c.peers {
 		switch {
 		case p.refused.lost:
-			return fmt.Sprintf("cluster %s knows this controller with another store: it lost its state and has no vote; re-add it (%s)", p.refused.cluster, p.refused.reason)
+			return fmt.Sprintf("cluster %s knows this controller with another store: it lost its state and has no vote; %s", p.refused.cluster, readd)
 		case p.refused.reason != "":
 			return fmt.Sprintf("%s refuses this controller: %s", p.Node, p.refused.reason)
 		case p.welcome && p.heard.cluster != "":
-			return fmt.Sprintf("%s is a member of cluster %s, this controller is not: re-add it", p.Node, p.heard.cluster)
+			return fmt.Sprintf("%s is a member of cluster %s, this controller is not: %s", p.Node, p.heard.cluster, readd)
 		}
 	}
 	if len(c.peers) == 0 {
@@ -73,7 +76,7 @@ func (c *Controller) obstacle() string {
 		return fmt.Sprintf("waiting for %s to initialise the cluster (initialiseControllers=true there)", lowest)
 	}
 	if !c.o.Initialise {
-		return "not initialised: for a new cluster set initialiseControllers=true on " + lowest + "; if this cluster exists, this controller lost its store: re-add it"
+		return "not initialised: for a new cluster set initialiseControllers=true on " + lowest + "; if this cluster exists, this controller lost its store: " + readd
 	}
 	var missing []string
 	for _, p := range c.peers {

@@ -62,6 +62,7 @@ type Controller struct {
 	store   storeLane
 	saving  bool   // a snapshot of this node is being written
 	snapped uint64 // index of its newest durable snapshot
+	changed uint64 // index of the newest membership change applied
 
 	peers    []*peer // configured others, ascending by raft id
 	list     uint64  // hash of the configured ids

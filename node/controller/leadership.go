@@ -17,8 +17,9 @@ type leadership struct {
 	since        node.Time // the term began, on this node's clock
 	nextScan     node.Time
 	watches      map[Key]*watch
-	grants       uint64 // lease grants given, for generations
-	transferring bool   // a stop hands leadership on
+	grants       uint64    // lease grants given, for generations
+	transferring bool      // a stop hands leadership on
+	changeAt     node.Time // next proposal of a membership change not before
 }
 
 func newLeadership(term uint64, now node.Time) *leadership {
@@ -80,6 +81,7 @@ func (c *Controller) settleLeader(now node.Now) bool {
 		return acted
 	}
 	acted = c.settleElections(now) || acted
+	acted = c.settleControllers(now) || acted
 	c.settleNotices(now)
 	return acted
 }

@@ -148,6 +148,77 @@ func TestWipedController(t *testing.T) {
 	}
 }
 
+// TestRejoin: a controller that lost its store is taken in again when its operator says
+// so, one after the other until every store was replaced; it learns first, votes then,
+// and the quorum is real again each time.
+func TestRejoin(t *testing.T) {
+	b := newBench(t, 3, func(o *Options) { o.SnapshotEvery, o.KeepEntries = 10, 2 }).startAll()
+	b.group()
+	for round, victim := range []string{"n1", "n0", "n2", "n1"} {
+		v := b.nodes[victim]
+		v.crash()
+		v.wipe()
+		v.o.Rejoin, v.o.Initialise = true, false
+		v.start()
+		b.until(victim+" votes again", 30*time.Second, func() bool {
+			l := b.leader()
+			return l != nil && len(l.c.conf.GetVoters()) == 3 && len(l.c.conf.GetVotersOutgoing()) == 0 && v.c.raftID > lifeStep && v.c.applied >= l.c.applied
+		})
+		if r, ok := v.c.Record("g"); !ok || r.Epoch != 1 {
+			t.Fatalf("round %d: %s has record %+v", round, victim, r)
+		}
+		// The restart of a re-added controller needs no further word.
+		v.crash()
+		v.o.Rejoin = false
+		v.start()
+		// With one other gone the re-added one completes the quorum.
+		other := b.nodes[map[string]string{"n0": "n1", "n1": "n2", "n2": "n0"}[victim]]
+		other.crash()
+		b.until("leader with "+victim, 20*time.Second, func() bool { return b.leader() != nil })
+		if code, remark := b.master().alter(b.record().SetEpoch, 0, 1, 2, 3); code != wire.CodeSuccess {
+			t.Fatalf("round %d: alter %d %s", round, code, remark)
+		}
+		other.start()
+		b.run(3 * time.Second)
+	}
+	if r := b.record(); r.Epoch != 1 || len(r.Set) != 3 {
+		t.Fatalf("record %+v", r)
+	}
+}
+
+// TestRejoinOfTheLiving: an empty store that asks for the place of a controller that is
+// there does not get it.
+func TestRejoinOfTheLiving(t *testing.T) {
+	b := newBench(t, 3, nil).startAll()
+	lead := b.needLeader()
+	p := lead.c.peers[0]
+	b.run(2 * time.Second)
+	for range 50 {
+		p.rejoin = "impostor"
+		b.run(100 * time.Millisecond)
+	}
+	if v, _ := lead.c.state.voterOf(p.Node); v.Store == "impostor" || len(lead.c.conf.GetVoters()) != 3 {
+		t.Fatalf("a living controller was replaced: %+v", lead.c.state.Voters)
+	}
+}
+
+// TestSameRun: the same story gives the same events to the letter.
+func TestSameRun(t *testing.T) {
+	run := func() string {
+		b := newBench(t, 3, func(o *Options) { o.SnapshotEvery = 5 }).startAll()
+		b.group()
+		b.run(7 * time.Second)
+		b.leader().crash()
+		b.run(5 * time.Second)
+		b.master().crash()
+		b.run(25 * time.Second)
+		return b.tail(1000)
+	}
+	if a, z := run(), run(); a != z {
+		t.Fatalf("two runs differ:\n%s\n---\n%s", a, z)
+	}
+}
+
 // TestMajorityWiped: two of three lose their stores, the lowest among them with the
 // opt-in set, and the one that remembers cannot be reached: nothing begins anew; when
 // it is back it refuses.

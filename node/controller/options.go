@@ -52,6 +52,10 @@ type Options struct {
 	// acts on it, only when every configured controller is there and empty; committed
 	// state is never initialised again.
 	Initialise bool `key:"initialiseControllers"`
+	// Rejoin confirms that this controller lost its store and shall be taken in as a new
+	// member: it catches up without a vote and gets one then. It does nothing while the
+	// store is there.
+	Rejoin bool `key:"rejoinControllers"`
 
 	// ScanNotActiveBrokerInterval is the time between looks for silent masters.
 	ScanNotActiveBrokerInterval time.Duration `key:"scanNotActiveBrokerInterval"`

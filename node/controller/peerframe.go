@@ -39,6 +39,8 @@ type hello struct {
 	// yours is, in a welcome of a member, the receiver's member number by the committed
 	// list of voters, 0 when it is not (or no longer) in it.
 	yours uint64
+	// rejoin: my operator confirmed that I lost my store and shall be taken in anew.
+	rejoin bool
 }
 
 // refusal is the payload of a refuse frame.
@@ -83,6 +85,7 @@ func (h *hello) encode() []byte {
 	w.text(h.cluster)
 	w.uint(h.raftID)
 	w.uint(h.yours)
+	w.bool(h.rejoin)
 	return w.b
 }
 
@@ -93,7 +96,7 @@ func decodeHello(b []byte) (hello, error) {
 	}
 	h := hello{
 		group: r.text(), list: r.fixed(), node: r.text(), to: r.text(), store: ha.StoreID(r.text()),
-		cluster: r.text(), raftID: r.uint(), yours: r.uint(),
+		cluster: r.text(), raftID: r.uint(), yours: r.uint(), rejoin: r.bool(),
 	}
 	return h, r.end("hello")
 }

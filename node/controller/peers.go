@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockstep/internal/event"
+	"lockstep/internal/ha"
 	"lockstep/internal/invariant"
 	"lockstep/internal/prng"
 	"lockstep/node"
@@ -16,14 +17,15 @@ type peer struct {
 	Peer
 	number  uint64 // by its configured id; its raft id differs once it was re-added
 	out     node.SessionID
-	up      bool      // the dialled stream stands
-	dialAt  node.Time // not before
-	said    hello     // newest hello sent on out
-	heard   hello     // newest welcome on out
-	welcome bool      // heard answers the newest hello
-	refused refusal   // newest refusal; reason "" when the last answer was a welcome
-	againAt node.Time // a refused hello is repeated then
-	objects string    // why this controller refused the peer last, for its event
+	up      bool       // the dialled stream stands
+	dialAt  node.Time  // not before
+	said    hello      // newest hello sent on out
+	heard   hello      // newest welcome on out
+	welcome bool       // heard answers the newest hello
+	refused refusal    // newest refusal; reason "" when the last answer was a welcome
+	againAt node.Time  // a refused hello is repeated then
+	objects string     // why this controller refused the peer last, for its event
+	rejoin  ha.StoreID // the new store of a peer that lost its own and asks to be taken in anew; "" none
 }
 
 // session is one stream that is up.
@@ -82,6 +84,8 @@ func (c *Controller) helloTo(p *peer) hello {
 	h := hello{group: c.o.ControllerGroup, list: c.list, node: c.o.SelfID, to: p.Node, store: c.identity.Store}
 	if c.phase == phaseMember {
 		h.cluster, h.raftID = c.cluster(), c.raftID
+	} else {
+		h.rejoin = c.o.Rejoin
 	}
 	return h
 }
@@ -212,6 +216,12 @@ const (
 func (c *Controller) greeted(id node.SessionID, s *session, h hello) error {
 	s.raftID = 0
 	if x := c.objection(h); x.reason != "" {
+		if p := c.peerOf(h.node); p != nil {
+			p.rejoin = ""
+			if x.lost && h.rejoin {
+				p.rejoin = h.store
+			}
+		}
 		c.out.Send(id, peerFrame(frameRefuse, x.encode()))
 		if p := c.peerOf(h.node); p == nil || p.objects != x.reason {
 			c.emit(event.Event{Kind: event.HandshakeRefused, Text: "controller " + h.node + ": " + x.reason})
@@ -223,7 +233,7 @@ func (c *Controller) greeted(id node.SessionID, s *session, h hello) error {
 	}
 	p := c.peerOf(h.node)
 	invariant.That(p != nil, "hello of %q passed without a peer", h.node)
-	s.peer, p.objects = p, ""
+	s.peer, p.objects, p.rejoin = p, "", ""
 	answer := c.helloTo(p)
 	if c.phase == phaseMember {
 		if v, ok := c.state.voterOf(h.node); ok && v.Store == h.store {
@@ -266,7 +276,7 @@ func (c *Controller) objection(h hello) refusal {
 		x.reason = "controller " + h.node + " is not a member of cluster " + c.cluster()
 	case c.phase == phaseMember && known && v.Store != h.store:
 		x.lost = true
-		x.reason = "controller " + h.node + " came back without its store and lost its vote: re-add it as a new member"
+		x.reason = "controller " + h.node + " came back without its store and lost its vote: " + readd
 	case c.phase == phaseMember && known && h.raftID != 0 && v.RaftID != h.raftID:
 		x.reason = "controller " + h.node + " claims another member number than the committed one"
 	}

@@ -160,14 +160,21 @@ func (c *Controller) applyMembership(e *pb.Entry) {
 		c.leave(node.ExitRefused, fmt.Sprintf("log entry %d: membership change: %v", e.GetIndex(), err))
 		return
 	}
-	c.conf = c.rn.ApplyConfChange(cc)
+	if err := c.state.admitController(cc.AsV2().GetContext()); err != nil {
+		c.leave(node.ExitRefused, fmt.Sprintf("log entry %d: membership change: %v", e.GetIndex(), err))
+		return
+	}
+	c.conf, c.changed = c.rn.ApplyConfChange(cc), e.GetIndex()
+	if c.lead != nil {
+		c.lead.changeAt = 0
+	}
 	c.emit(event.Event{Kind: event.MembersChanged, Set: c.voterNumbers(), Count: int64(e.GetIndex())})
 }
 
 func (c *Controller) voterNumbers() ha.IDs {
 	ids := make([]ha.BrokerID, 0, len(c.conf.GetVoters()))
 	for _, v := range c.conf.GetVoters() {
-		ids = append(ids, ha.BrokerID(v))
+		ids = append(ids, numberOf(v))
 	}
 	return ha.NewIDs(ids...)
 }
@@ -184,7 +191,7 @@ func (c *Controller) followRole(now node.Now) {
 		c.lead = newLeadership(st.HardState.GetTerm(), now.Mono)
 	}
 	if st.Lead != c.leader || st.HardState.GetTerm() != c.term && st.Lead != 0 {
-		c.emit(event.Event{Kind: event.LeaderChanged, Broker: ha.BrokerID(st.Lead), Count: int64(st.HardState.GetTerm())})
+		c.emit(event.Event{Kind: event.LeaderChanged, Broker: numberOf(st.Lead), Count: int64(st.HardState.GetTerm())})
 	}
 	c.leader, c.term = st.Lead, st.HardState.GetTerm()
 }

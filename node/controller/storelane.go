@@ -101,9 +101,12 @@ func (c *Controller) appended(op storeOp) {
 	c.respond(op.message.GetResponses())
 }
 
-// settleSnapshot takes a snapshot when enough was applied since the last one.
+// settleSnapshot takes a snapshot when enough was applied since the last one, or the
+// membership has changed: a snapshot that does not know a new member cannot bring it
+// in.
 func (c *Controller) settleSnapshot() {
-	if c.rn == nil || c.exit != nil || c.saving || c.applied < c.snapped+uint64(c.o.SnapshotEvery) {
+	due := c.applied >= c.snapped+uint64(c.o.SnapshotEvery) || c.changed > c.snapped
+	if c.rn == nil || c.exit != nil || c.saving || !due {
 		return
 	}
 	data := c.state.encode()
