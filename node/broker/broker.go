@@ -81,7 +81,7 @@ type Broker struct {
 	writableKnown  bool
 	notWritable    string // "" while writable
 	notMaster      roleRefusal
-	confirmChecked ha.LogOffset
+	confirmChecked ha.LogOffset // confirm when the Settle under way began
 	lastOp         uint64
 	lastOpaque     int32
 	lastDial       uint64
@@ -122,7 +122,6 @@ func New(o Options, r storage.Recovered) (*Broker, error) {
 	b.view.master, b.lease.mode = ha.NoBroker, o.WriteLease
 	b.log.opened(r, o.MappedFileSizeCommitLog)
 	b.queues.reset(r.Queues, r.End)
-	b.confirmChecked = b.confirm
 	b.checkpoint.durable, b.checkpoint.confirm = r.End, b.confirm
 	b.services = newServices(o.ServiceOptions)
 	b.resetMeta(r.Meta)

@@ -45,6 +45,7 @@ func (b *Broker) confirmAsMaster() {
 			end = min(end, s.ackOf(id))
 		}
 	}
+	invariant.That(end <= b.log.end, "%d was acknowledged of a log that ends at %d", end, b.log.end)
 	b.confirm = max(b.confirm, end)
 	if !b.role.proven && b.confirm >= b.role.start {
 		b.role.proven = true
@@ -141,5 +142,4 @@ func (b *Broker) checkConfirm() {
 				"confirm %d above what member %d acknowledged, %d", b.confirm, id, b.set.ackOf(id))
 		}
 	}
-	b.confirmChecked = b.confirm
 }
