@@ -25,6 +25,7 @@ type peer struct {
 	refused refusal    // newest refusal; reason "" when the last answer was a welcome
 	againAt node.Time  // a refused hello is repeated then
 	objects string     // why this controller refused the peer last, for its event
+	spokeAt node.Time  // newest raft message of the member it is
 	rejoin  ha.StoreID // the new store of a peer that lost its own and asks to be taken in anew; "" none
 }
 
@@ -194,6 +195,7 @@ func (c *Controller) peerFrame(now node.Now, id node.SessionID, s *session, f *w
 		s.peer.refused, s.peer.welcome = x, false
 		return nil
 	case kind == frameRaft && !s.dialed && s.raftID != 0 && c.rn != nil:
+		s.peer.spokeAt = now.Mono
 		return c.receiveRaft(s, payload)
 	case kind == frameRaft && !s.dialed:
 		return errNotGreeted

@@ -30,7 +30,7 @@ func (c *Controller) settleControllers(now node.Now) bool {
 	}
 	cc := c.promotion()
 	if cc == nil {
-		cc = c.replacement()
+		cc = c.replacement(now.Mono)
 	}
 	if cc == nil {
 		return false
@@ -55,10 +55,10 @@ func (c *Controller) promotion() *pb.ConfChangeV2 {
 
 // replacement swaps the member number of a peer that asks to be taken in anew. While
 // the member that is to be replaced still takes part, somebody else uses its id.
-func (c *Controller) replacement() *pb.ConfChangeV2 {
+func (c *Controller) replacement(now node.Time) *pb.ConfChangeV2 {
 	for _, p := range c.peers {
 		old, ok := c.state.voterOf(p.Node)
-		if p.rejoin == "" || !ok || old.Store == p.rejoin || c.rn.Status().Progress[old.RaftID].RecentActive {
+		if p.rejoin == "" || !ok || old.Store == p.rejoin || now < max(p.spokeAt, c.lead.since).Add(2*c.o.electionTimeout()) {
 			continue
 		}
 		next := Voter{old.RaftID + lifeStep, p.Node, p.rejoin}
