@@ -9,7 +9,7 @@ import (
 // Deterministic lists the folders whose packages must give the same run for the
 // same seed (DESIGN section 3). node/host is the real world and exempt; so are
 // the blocking halves of storage.
-var Deterministic = []string{"internal/ha", "internal/prng", "internal/event", "node/broker", "node/controller", "node/namesrv",
+var Deterministic = []string{"internal/ha", "internal/prng", "internal/event", "internal/decide", "node/broker", "node/controller", "node/namesrv",
 	"node/client", "node/wire", "sim", "netsim", "node"}
 
 // bannedImports may not appear in deterministic packages.

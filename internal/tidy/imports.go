@@ -18,7 +18,7 @@ type rule struct {
 var importRules = []rule{
 	{"internal", nil, nil},
 	{"storage", []string{"storage"}, []string{"github.com/cockroachdb/pebble", "golang.org/x/sys", "go.etcd.io/raft", "google.golang.org/protobuf"}},
-	{"node/wire", []string{"node/wire"}, []string{"github.com/klauspost/compress"}},
+	{"node/wire", []string{"node/wire"}, nil},
 	{"node/controller", []string{"node", "storage"}, []string{"go.etcd.io/raft", "google.golang.org/protobuf"}},
 	{"node/raftlog", []string{"node", "storage"}, []string{"go.etcd.io/raft"}},
 	{"node/host", []string{"node", "storage"}, []string{"google.golang.org/grpc", "google.golang.org/protobuf", "github.com/prometheus", "golang.org/x/sys"}},
@@ -51,7 +51,7 @@ func CheckImports(f *File) []Problem {
 
 // testLibraries may be imported by tests everywhere. etcd-raft is among them
 // because the simulator's tests show that its randomness is the world's.
-var testLibraries = []string{"pgregory.net/rapid", "github.com/google/go-cmp/cmp", "github.com/cockroachdb/datadriven", "go.etcd.io/raft/v3"}
+var testLibraries = []string{"pgregory.net/rapid", "github.com/google/go-cmp/cmp", "go.etcd.io/raft/v3"}
 
 func allowed(r rule, f *File, path string) bool {
 	own, isOwn := strings.CutPrefix(path, "lockstep/")
