@@ -78,14 +78,13 @@ type Broker struct {
 	catchupRetry node.Time
 	bootOp       uint64
 
-	writableKnown  bool
-	notWritable    string // "" while writable
-	notMaster      roleRefusal
-	confirmChecked ha.LogOffset // confirm when the Settle under way began
-	lastOp         uint64
-	lastOpaque     int32
-	lastDial       uint64
-	lastSettle     node.Time
+	writableKnown bool
+	notWritable   string // "" while writable
+	notMaster     roleRefusal
+	lastOp        uint64
+	lastOpaque    int32
+	lastDial      uint64
+	lastSettle    node.Time
 }
 
 // sessionKind says whose session an id is.

@@ -262,7 +262,7 @@ func TestPullUnproven(t *testing.T) {
 	q := h.b.queueOf("T", 0)
 	// The state right after a failover: the tail is there, confirm is below it.
 	seen, confirm := q.seen, h.b.confirm
-	q.seen, h.b.confirm, h.b.confirmChecked = 1, h.b.role.start-1, 0
+	q.seen, h.b.confirm = 1, h.b.role.start-1
 	if !h.b.unproven() {
 		t.Fatal("not unproven")
 	}
