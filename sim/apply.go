@@ -27,7 +27,8 @@ func (w *World) apply(a atom, on bool) {
 	case ClockDrift:
 		w.setRate(n, n.clock.ppm+int64(sign(on))*f.Arg)
 	case ClockFreeze:
-		w.setRate(n, n.clock.ppm-int64(sign(on))*million)
+		n.clock.freeze(w.now, sign(on))
+		w.setRate(n, n.clock.ppm)
 	default:
 		w.applyDisk(n, f, on)
 	}

@@ -22,12 +22,21 @@ type clock struct {
 	baseTrue, baseMono int64
 	ppm                int64 // added to the rate of 1; -1,000,000 stands still
 	wall               int64 // milliseconds added to the monotonic time
+	frozen             int   // faults that make it stand still
+}
+
+// rate is what is added to the rate of 1 now.
+func (c *clock) rate() int64 {
+	if c.frozen > 0 {
+		return -million
+	}
+	return c.ppm
 }
 
 // mono is the node's monotonic clock at the true time t ≥ baseTrue.
 func (c *clock) mono(t int64) int64 {
 	d := t - c.baseTrue
-	return c.baseMono + d + d/million*c.ppm + d%million*c.ppm/million
+	return c.baseMono + d + d/million*c.rate() + d%million*c.rate()/million
 }
 
 // now samples both clocks.
@@ -42,7 +51,7 @@ func (c *clock) trueAt(m node.Time) int64 {
 	if int64(m) <= c.baseMono {
 		return c.baseTrue
 	}
-	rate := million + c.ppm
+	rate := million + c.rate()
 	if m == node.Never || rate <= 0 || int64(m)-c.baseMono > never/4 {
 		return never
 	}
@@ -61,4 +70,11 @@ func (c *clock) trueAt(m node.Time) int64 {
 func (c *clock) setRate(t, ppm int64) {
 	c.baseMono, c.baseTrue = c.mono(t), t
 	c.ppm = ppm
+}
+
+// freeze makes the clock stand still from the true time t on (by is 1), or ends
+// one such fault (by is -1).
+func (c *clock) freeze(t int64, by int) {
+	c.baseMono, c.baseTrue = c.mono(t), t
+	c.frozen += by
 }
