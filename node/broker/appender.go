@@ -53,8 +53,10 @@ type diskWork struct {
 	at node.Time
 }
 
-// maxWriteBytes bounds one write operation.
-const maxWriteBytes = 8 << 20
+// maxWriteBytes is where a write operation takes no further chunk. A write ends with
+// a chunk or with the log, and so with a whole record: the watermarks, and the floor
+// that recovery holds this store to, never lie inside one.
+const maxWriteBytes = 4 << 20
 
 // opened starts the log from what the store recovered: all of it is durable.
 func (l *commitLog) opened(r storage.Recovered, segment int64) {
@@ -158,15 +160,15 @@ func (b *Broker) settleWrite() {
 	if l.write.id != 0 || l.issued == l.end || b.now.Mono < l.retry {
 		return
 	}
-	to := min(l.end, l.ready, segmentCeil(l.issued+1, seg), l.issued+maxWriteBytes)
+	limit, to := min(l.end, l.ready, segmentCeil(l.issued+1, seg)), l.issued
 	l.data = l.data[:0]
-	for off := l.issued; off < to; {
-		run := b.tail.run(off, int64(to-off))
-		invariant.That(len(run) > 0, "byte %d left memory before it was written", off)
+	for to < limit && to-l.issued < maxWriteBytes {
+		run := b.tail.run(to, int64(limit-to))
+		invariant.That(len(run) > 0, "byte %d left memory before it was written", to)
 		l.data = append(l.data, run)
-		off += ha.LogOffset(len(run))
+		to += ha.LogOffset(len(run))
 	}
-	if to <= l.issued {
+	if to == l.issued {
 		return // waits for its segment
 	}
 	l.write = diskWork{to: to, at: b.now.Mono}

@@ -70,8 +70,7 @@ func (b *Broker) appendBarrier() {
 	r.start = b.log.end
 	p := b.append(b.now, placement{topic: storage.BarrierTopic, queue: storage.MetaQueue, record: rec, system: true})
 	r.barrierEnd = p.end
-	b.epochs = b.epochs.Append(ha.EpochStart{Epoch: r.epoch, Start: r.start, Unclean: b.view.unclean})
-	b.saveEpochs()
+	b.addEpoch(ha.EpochStart{Epoch: r.epoch, Start: r.start, Unclean: b.view.unclean})
 	b.emit(event.Event{Kind: event.BarrierAppended, Broker: b.id.Broker, Epoch: r.epoch, Off: r.start, Off2: r.barrierEnd})
 	b.emit(event.Event{Kind: event.EpochRecorded, Broker: b.id.Broker, Epoch: r.epoch, Off: r.start})
 }

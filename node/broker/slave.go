@@ -290,8 +290,7 @@ func (b *Broker) receive(h *wire.Replica, body []byte) {
 	// The boundary is recorded when it is reached, never ahead of its bytes (P9). The
 	// barrier in the log is what recovery believes; the file is its cache.
 	if h.Epoch > b.epochs.Last().Epoch {
-		b.epochs = b.epochs.Append(ha.EpochStart{Epoch: h.Epoch, Start: h.EpochStart, Unclean: b.uncleanEpoch(h.Epoch)})
-		b.saveEpochs()
+		b.addEpoch(ha.EpochStart{Epoch: h.Epoch, Start: h.EpochStart, Unclean: b.uncleanEpoch(h.Epoch)})
 		b.emit(event.Event{Kind: event.EpochRecorded, Broker: b.view.master, Epoch: h.Epoch, Off: h.EpochStart})
 	}
 	if why := b.arrive(arrived, body); why != "" {

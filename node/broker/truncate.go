@@ -98,5 +98,18 @@ func (b *Broker) cutDone(r storage.Result) {
 	c.step = cutMeta
 }
 
+// maxEpochs bounds the epoch list kept and sent. A replica whose log parts from the
+// others before the oldest entry has to be rebuilt.
+const maxEpochs = 4096
+
+// addEpoch records that an epoch begins.
+func (b *Broker) addEpoch(e ha.EpochStart) {
+	b.epochs = b.epochs.Append(e)
+	if n := len(b.epochs) - maxEpochs; n > 0 {
+		b.epochs = b.epochs[n:]
+	}
+	b.saveEpochs()
+}
+
 // saveEpochs writes the epoch file, the cache of the list in the log (P9).
 func (b *Broker) saveEpochs() { b.save(saveEpochs, storage.EncodeEpochFile(b.epochs)) }

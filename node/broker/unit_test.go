@@ -207,6 +207,50 @@ func TestQueueMarks(t *testing.T) {
 	qt.check(1350)
 }
 
+// TestWritesEndWithRecords: however much has piled up, a write ends with a whole
+// record, because its end becomes a floor.
+func TestWritesEndWithRecords(t *testing.T) {
+	w := started(t, 3, func(n int, o *Options) { o.MappedFileSizeCommitLog, o.MaxTailBytes = 32<<20, 64<<20 })
+	m := w.master()
+	ends := map[ha.LogOffset]bool{0: true}
+	w.diskTime = func(op storage.Op) time.Duration {
+		if op.Kind == storage.OpAppend {
+			return 150 * time.Millisecond
+		}
+		return time.Microsecond
+	}
+	c := w.client(m)
+	for i := range 12 {
+		c.send(strings.Repeat(string(rune('a'+i)), 900_000))
+	}
+	w.run(50 * time.Millisecond)
+	off := ha.LogOffset(0)
+	for _, b := range m.b.tail.chunks {
+		for p := 0; p < len(b.buf); {
+			f := storage.Next(b.buf[p:], b.base+ha.LogOffset(p), storage.Check{})
+			p += f.Size
+			off = b.base + ha.LogOffset(p)
+			ends[off] = true
+		}
+	}
+	writes := 0
+	for end := m.b.log.written; m.b.log.written < off; {
+		if !w.step() {
+			t.Fatal("the log stopped")
+		}
+		if m.b.log.written != end {
+			end = m.b.log.written
+			writes++
+			if !ends[end] {
+				t.Fatalf("written up to %d, inside a record", end)
+			}
+		}
+	}
+	if writes < 3 {
+		t.Errorf("%d bytes went in %d writes: the limit was not reached", off, writes)
+	}
+}
+
 // TestConditions: each failing condition is named; readiness and writability are two
 // answers (C2).
 func TestConditions(t *testing.T) {
