@@ -32,14 +32,31 @@ type Options struct {
 	Seed   uint64 // draws moments; the processes themselves are not replayable
 	Flush  string // flushDiskType of the brokers
 	Log    io.Writer
+	// Segment is mappedFileSizeCommitLog in bytes; 0 takes a small one.
+	Segment int64
+	// Heartbeat is the heartbeat time-out of the brokers; 0 takes a short one. Lease
+	// and catch-up time follow it.
+	Heartbeat time.Duration
+	// Broker are more lines of the brokers' configurations.
+	Broker []string
+}
+
+// withDefaults fills in what was left open.
+func (o Options) withDefaults() Options {
+	if o.Segment == 0 {
+		o.Segment = segmentBytes
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = heartbeatTimeout
+	}
+	return o
 }
 
 // Times of the real cluster: short, and valid by the product's own rules.
 const (
 	heartbeatTimeout = 3 * time.Second
 	scanInterval     = 500 * time.Millisecond
-	notCatchup       = 3 * time.Second
-	leaseMillis      = 7000
+	leaseOver        = 4 * time.Second // by which a lease is longer than the time-out
 	minInSync        = 2
 	replicas         = 3
 	controllers      = 3
@@ -82,7 +99,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{o: o, base: base}
+	c := &Cluster{o: o.withDefaults(), base: base}
 	c.add("namesrv", "namesrv")
 	for i := range controllers {
 		c.add(fmt.Sprintf("controller-%d", i), "controller")
@@ -149,9 +166,9 @@ func (c *Cluster) conf(d *daemon) string {
 		put("controllerStorePath=%s", filepath.Join(d.dir, "raft"))
 		put("initialiseControllers=true")
 		put("scanNotActiveBrokerInterval=%d", scanInterval.Milliseconds())
-		put("controllerHeartBeatTimeoutMills=%d", heartbeatTimeout.Milliseconds())
-		put("sessionCloseGraceMillis=%d", heartbeatTimeout.Milliseconds())
-		put("writeLeaseMillis=%d", leaseMillis)
+		put("controllerHeartBeatTimeoutMills=%d", c.o.Heartbeat.Milliseconds())
+		put("sessionCloseGraceMillis=%d", c.o.Heartbeat.Milliseconds())
+		put("writeLeaseMillis=%d", (c.o.Heartbeat + leaseOver).Milliseconds())
 	case "broker":
 		put("brokerClusterName=%s", cluster)
 		put("brokerName=%s", group)
@@ -163,14 +180,15 @@ func (c *Cluster) conf(d *daemon) string {
 		put("storePathRootDir=%s", filepath.Join(d.dir, "store"))
 		put("totalReplicas=%d", replicas)
 		put("minInSyncReplicas=%d", minInSync)
-		put("mappedFileSizeCommitLog=%d", segmentBytes)
-		put("controllerHeartBeatTimeoutMills=%d", heartbeatTimeout.Milliseconds())
-		put("haMaxTimeSlaveNotCatchup=%d", notCatchup.Milliseconds())
+		put("mappedFileSizeCommitLog=%d", c.o.Segment)
+		put("controllerHeartBeatTimeoutMills=%d", c.o.Heartbeat.Milliseconds())
+		put("haMaxTimeSlaveNotCatchup=%d", c.o.Heartbeat.Milliseconds())
 		put("checkSyncStateSetPeriod=1000")
-		put("writeLeaseMillis=%d", leaseMillis)
+		put("writeLeaseMillis=%d", (c.o.Heartbeat + leaseOver).Milliseconds())
 		if c.o.Flush != "" {
 			put("flushDiskType=%s", c.o.Flush)
 		}
+		lines = append(lines, c.o.Broker...)
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

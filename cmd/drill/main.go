@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -19,7 +20,14 @@ const (
 // errFailed says that runs failed and everything about it has been printed.
 var errFailed = errors.New("a run failed")
 
+// gcPercent is how far the heap may grow before it is collected: worlds are small
+// and short-lived, so that memory is cheap and collecting is not.
+const gcPercent = 400
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	root := &cobra.Command{
 		Use:   "drill",
 		Short: "Run the high-availability drills in the simulator",
@@ -36,6 +44,7 @@ simulated disks and networks. Every run is judged; the same seed gives the same 
 		SilenceErrors: true,
 	}
 	root.AddCommand(listCommand(), runCommand(), sweepCommand(), replayCommand(), mutantsCommand(), chaosCommand(), workerCommand())
+	root.AddCommand(append(baselineCommands(), benchCommand())...)
 	err := root.Execute()
 	switch {
 	case err == nil:
