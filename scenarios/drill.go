@@ -57,7 +57,8 @@ type Drill struct {
 type Assertion struct {
 	Name string
 	Text string // the clause in words
-	// Check returns "" when the clause holds, else what is wrong.
+	// Check returns "" when the clause holds, else what is wrong. A drill without a
+	// world has none: its findings carry the names of the clauses they break.
 	Check func(r *Run) string
 }
 

@@ -119,12 +119,17 @@ func (r *Run) renew(b string) {
 	r.World.Node(b).Disk().Restore(img)
 }
 
-// slowCatchUp pins a group whose replicas take seconds to fetch their log anew.
+// slowCatchUp pins a group whose log takes seconds to fetch over a narrow link.
 func slowCatchUp(rnd *prng.Source, s *Setup, replicas int) {
 	trio(rnd, s, replicas)
-	s.Throttle, s.Rate, s.BodyBytes, s.SegmentBytes = 48<<10, 50, 256, 1<<20
+	s.Rate, s.BodyBytes, s.SegmentBytes = 50, 256, 1<<20
 	s.NotCatchup, s.HeartbeatTimeout = 15*time.Second, 10*time.Second
 	s.Flush, s.Class = broker.SyncFlush, ha.ClassDurable
+}
+
+// narrow leaves a link that carries the load of slowCatchUp and not much more.
+func (r *Run) narrow(a, b string) {
+	r.inject(&sim.Fault{Kind: sim.Bandwidth, Shape: sim.Split, Sides: [][]string{{a}, {b}}, Arg: 48 << 10, For: int64(40 * time.Second)})
 }
 
 // keptIdentity replaces a member's disk and keeps its identity file.
@@ -136,6 +141,7 @@ var keptIdentity = &Drill{
 		r.stage("kept-identity", func(f *sim.Fault) {
 			m, b := r.one("@master/a"), r.one("@slave/a/0")
 			r.victim = r.idOf(b)
+			r.narrow(m, b)
 			r.renew(b)
 			r.note("renewed")
 			r.on(event.Following, func(e event.Event) bool { return e.Node == b }, func(event.Event) {

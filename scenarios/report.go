@@ -16,6 +16,8 @@ const (
 	Vacuous Verdict = "vacuous" // the run was too quiet to show anything
 	Stale   Verdict = "stale"   // a plan's entries did not fire
 	Broken  Verdict = "broken"  // the run itself could not be carried out
+	// NotLive is a drill about something that only the simulator has; it was not run.
+	NotLive Verdict = "not live"
 )
 
 // Report is one run in the schema of DRILLS.md; the simulator and the real
@@ -50,6 +52,8 @@ type Report struct {
 	Timeline         []TimelineEntry  `json:"timeline"`
 	Roles            []RoleChange     `json:"roles"`
 	Marks            map[string]int   `json:"marks,omitempty"`
+	Pace             int64            `json:"pace,omitempty"`   // of a live run: seconds of the nodes in a real one
+	Mapped           []string         `json:"mapped,omitempty"` // of a live run: how faults were carried out
 	Answers          FourAnswers      `json:"answers"`
 }
 
@@ -119,7 +123,11 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // Repeat is the command that brings the run back.
 func (r *Report) Repeat() string {
-	return fmt.Sprintf("go run ./cmd/drill run %s --seed %d", r.Drill, r.Seed)
+	verb := "run"
+	if r.Host == "live" {
+		verb = "live"
+	}
+	return fmt.Sprintf("go run ./cmd/drill %s %s --seed %d", verb, r.Drill, r.Seed)
 }
 
 // Breach reports whether the run found something wrong, as against having been

@@ -40,6 +40,10 @@ type Run struct {
 	Back        int64 // when every group acknowledged again after it; 0 never
 	wall        time.Duration
 	controllers []Node
+	forged      forged                // what C7's forged requests came to
+	cluster     string                // the controllers' cluster before C4 restarts them
+	sampled     sampled               // what C2's samples showed
+	post        *postman              // of drills that send frames of their own
 	victim      ha.BrokerID           // the broker that the drill is about,
 	victimNode  string                // and its node
 	ends        map[string]*queueEnds // by group, see behind
@@ -95,6 +99,15 @@ func executePure(d *Drill, seed uint64, o RunOptions) *Report {
 	rep := &Report{Seed: seed, Drill: d.ID, Host: "pure", Verdict: Pass, Acknowledged: n, Hash: fmt.Sprintf("%016x", prng.Hash(seed, uint64(n), uint64(len(findings))))}
 	for _, f := range findings {
 		rep.Findings = append(rep.Findings, f.String())
+	}
+	for _, clause := range d.Assertions {
+		made := AssertionMade{Name: clause.Name, Holds: true}
+		for _, f := range findings {
+			if f.Name == clause.Name {
+				made.Holds, made.Detail = false, f.Text
+			}
+		}
+		rep.Assertions = append(rep.Assertions, made)
 	}
 	switch {
 	case len(findings) > 0:
@@ -258,7 +271,7 @@ func (r *Run) fail(judge, name, format string, args ...any) {
 
 // judge collects every judge's findings and the drill's assertions.
 func (r *Run) judge() {
-	for _, f := range r.World.Findings() {
+	for _, f := range append(r.World.Findings(), r.World.Audit()...) {
 		r.Findings = append(r.Findings, checker.Finding{Judge: "world", Name: f.Kind, Text: f.Node + ": " + f.Text, At: f.At})
 	}
 	for g := range r.Setup.Groups {

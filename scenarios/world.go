@@ -49,8 +49,10 @@ type World interface {
 
 	// Observe adds a judge.
 	Observe(o sim.Observer)
-	// Findings are what the world found wrong by itself, oldest first.
+	// Findings are what the world found wrong by itself, oldest first; Audit looks a
+	// last time, when the run is over, whether Disk told the truth.
 	Findings() []sim.Finding
+	Audit() []sim.Finding
 	// Stale lists entries of the plan that had no effect.
 	Stale() []string
 	// Hash is the rolling hash of the run; 0 where no run is like another.
@@ -79,6 +81,9 @@ func (simulated) Host() string { return "sim" }
 
 // Slack is nothing: simulated time has no haste.
 func (simulated) Slack() time.Duration { return 0 }
+
+// Audit finds nothing: the simulated disk is the truth.
+func (simulated) Audit() []sim.Finding { return nil }
 
 // Add makes a node.
 func (w simulated) Add(s sim.NodeSpec) { w.World.Add(s) }

@@ -124,6 +124,48 @@ func (k FaultKind) Destructive() bool {
 	return false
 }
 
+// Kills reports whether the fault ends a process at once.
+func (k FaultKind) Kills() bool { return k.kills() }
+
+// Lasts reports whether the fault has something to take back at its end.
+func (k FaultKind) Lasts() bool { return k.lasts() }
+
+// Pairs lists the ordered pairs of nodes, from and to, that a network fault is
+// between.
+func (f *Fault) Pairs() (out [][2]string) {
+	switch f.Shape {
+	case Ring:
+		ring := f.Sides[0]
+		for i, a := range ring {
+			for j, b := range ring {
+				d := (j - i + len(ring)) % len(ring)
+				if d != 0 && d != 1 && d != len(ring)-1 {
+					out = append(out, [2]string{a, b})
+				}
+			}
+		}
+	case Away:
+		for _, a := range f.Sides[0] {
+			for _, b := range f.Sides[1] {
+				out = append(out, [2]string{a, b})
+			}
+		}
+	default:
+		for i, side := range f.Sides {
+			for j, other := range f.Sides {
+				for _, a := range side {
+					for _, b := range other {
+						if i != j {
+							out = append(out, [2]string{a, b})
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
 // Kinds lists all fault kinds in a fixed order.
 func Kinds() []FaultKind {
 	return []FaultKind{CrashExit, CrashSilent, PowerLoss, Start, Stop, Pause, Suspend, SlowCPU, WipeDisk,

@@ -23,36 +23,8 @@ func (w *World) atoms(f *Fault) []atom {
 		}
 		return out
 	}
-	pair := func(a, b string) { out = append(out, atom{f, w.byName[a].index, w.byName[b].index}) }
-	switch f.Shape {
-	case Ring:
-		ring := f.Sides[0]
-		for i, a := range ring {
-			for j, b := range ring {
-				d := (j - i + len(ring)) % len(ring)
-				if d != 0 && d != 1 && d != len(ring)-1 {
-					pair(a, b)
-				}
-			}
-		}
-	case Away:
-		for _, a := range f.Sides[0] {
-			for _, b := range f.Sides[1] {
-				pair(a, b)
-			}
-		}
-	default:
-		for i, side := range f.Sides {
-			for j, other := range f.Sides {
-				for _, a := range side {
-					for _, b := range other {
-						if i != j {
-							pair(a, b)
-						}
-					}
-				}
-			}
-		}
+	for _, p := range f.Pairs() {
+		out = append(out, atom{f, w.byName[p[0]].index, w.byName[p[1]].index})
 	}
 	return out
 }

@@ -193,6 +193,9 @@ func build(root, dir string, m mutants.Mutant, texts map[string]string) (string,
 // sweepMutant runs seeds until the first failure that is a breach: a quiet or
 // stale run kills nothing.
 func sweepMutant(bin, drill string, jobs, seeds int) (killed, error) {
+	if _, err := scenarios.Find(drill); err != nil {
+		return killed{}, err // a drill that does not exist kills nothing
+	}
 	c := exec.Command(bin, "sweep", "--first", "--twice", "0", "--drill", drill, "--jobs", strconv.Itoa(jobs), "--seeds", fmt.Sprintf("1..%d", seeds), "--json", bin+".jsonl")
 	c.Stdout, c.Stderr = io.Discard, io.Discard
 	err := c.Run()

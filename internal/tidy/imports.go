@@ -27,6 +27,7 @@ var importRules = []rule{
 	{"sim", []string{"sim", "netsim", "node", "storage"}, nil},
 	{"checker", []string{"checker"}, []string{"github.com/anishathalye/porcupine"}},
 	{"scenarios", []string{"scenarios", "sim", "netsim", "checker", "node", "storage"}, nil},
+	{"chaos/live", []string{"chaos", "scenarios", "sim", "checker", "node", "storage"}, nil},
 	{"chaos", []string{"chaos", "scenarios", "checker", "node", "storage"}, []string{"github.com/hanwen/go-fuse", "golang.org/x/sys"}},
 	{"cmd", []string{""}, []string{""}},
 }

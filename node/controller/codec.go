@@ -17,6 +17,9 @@ const (
 	maxMembers = 256
 	// maxGroups bounds the broker groups, and apart from them the tombstones.
 	maxGroups = 4096
+	// maxBrokers bounds the members of all groups together, so that the largest state
+	// still fits a snapshot (raftstore.MaxSnapshotBytes).
+	maxBrokers = 4096
 	// maxControllers bounds the controllers of a cluster.
 	maxControllers = 64
 )

@@ -11,6 +11,7 @@ import (
 	"lockstep/internal/ha"
 	"lockstep/node"
 	"lockstep/node/wire"
+	"lockstep/storage/raftstore"
 )
 
 // The protocol rules on the pure state: each test plays commands and looks at the
@@ -113,6 +114,25 @@ func TestApplyID(t *testing.T) {
 		b.must(&applyID{gKey, id, "x:1;7"})
 	}
 	b.refused(&applyID{gKey, 9000, "x:1;7"}, wire.CodeBrokerIDInvalid, "limit")
+}
+
+// TestLimits: groups and brokers are bounded, and the largest state there can be fits a
+// snapshot.
+func TestLimits(t *testing.T) {
+	b := newBook(t, 2)
+	long := strings.Repeat("x", maxText/2-8)
+	for i := range maxBrokers {
+		k := Key{long, fmt.Sprintf("%s%06d", long, i)}
+		b.s.Groups = append(b.s.Groups, Record{Key: k, Master: ha.NoBroker, NextID: 2, Members: []Member{{
+			ID: 1, Addr: long, HAAddr: long, CheckCode: long, Store: ha.StoreID(long), SetStore: ha.StoreID(long), Why: long + long, Registered: true,
+		}}})
+		b.s.Tombs = append(b.s.Tombs, Tombstone{Key: k})
+	}
+	b.refused(&applyID{b.s.Groups[0].Key, 2, "a:1;1"}, wire.CodeBrokerIDInvalid, "4096 brokers already")
+	b.refused(&applyID{Key{"c", "one more"}, 1, "a:1;1"}, wire.CodeBrokerIDInvalid, "4096 broker groups already")
+	if n := len(b.s.encode()); n > raftstore.MaxSnapshotBytes {
+		t.Errorf("the largest state has %d bytes", n)
+	}
 }
 
 // TestBrokenLives: what ends a member's electability in the very command that

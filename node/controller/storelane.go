@@ -110,9 +110,7 @@ func (c *Controller) settleSnapshot() {
 		return
 	}
 	data := c.state.encode()
-	if len(data) > raftstore.MaxSnapshotBytes {
-		return // the limits of groups and members keep it far below
-	}
+	invariant.That(len(data) <= raftstore.MaxSnapshotBytes, "a state of %d bytes within the limits of groups and brokers", len(data))
 	s, err := c.log.CreateSnapshot(c.applied, c.conf, data)
 	invariant.That(err == nil, "snapshot at %d: %v", c.applied, err)
 	c.saving = true

@@ -119,6 +119,9 @@ func (n *Node) tell(now node.Now, f *fact) {
 	case factReceive:
 		s.Took(f.size)
 		if n.sessions[s.id] == s {
+			if n.o.OnDeliver != nil {
+				n.o.OnDeliver(s.id, f.frame)
+			}
 			m.Receive(now, s.id, f.frame)
 		}
 	case factDown:
@@ -174,6 +177,9 @@ func (n *Node) send(to *node.Send) {
 	if len(s.pending) == 0 {
 		n.touched = append(n.touched, s)
 	}
+	if n.o.OnSend != nil {
+		n.o.OnSend(s.id, &to.Frame)
+	}
 	s.pending = append(s.pending, to.Frame)
 }
 
@@ -206,6 +212,9 @@ func (n *Node) contain(what string) {
 func (n *Node) finish() {
 	end := n.ending.Load()
 	n.exit = end.exit
+	if n.o.OnExit != nil {
+		n.o.OnExit(n.exit)
+	}
 	n.gate.release()
 	n.cancel()
 	n.closeListeners()

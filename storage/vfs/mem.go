@@ -28,6 +28,9 @@ type MemOptions struct {
 	Faults Faults
 	// Now gives Unix nanoseconds for modification times; nil leaves them zero.
 	Now func() int64
+	// Shared makes CachedAt and DurableAt return copies: judges read while processes
+	// write.
+	Shared bool
 }
 
 // Mem is a file system in memory that can crash. It keeps three layers apart:
@@ -48,6 +51,7 @@ type Mem struct {
 	pool     pool
 	faults   Faults
 	now      func() int64
+	shared   bool
 	capacity int64
 	used     int64 // pages
 	readOnly bool
@@ -65,7 +69,7 @@ func NewMem(opts MemOptions) *Mem {
 	if capacity == 0 {
 		capacity = NominalCapacity
 	}
-	return &Mem{root: newDir("."), faults: opts.Faults, now: opts.Now, capacity: capacity,
+	return &Mem{root: newDir("."), faults: opts.Faults, now: opts.Now, shared: opts.Shared, capacity: capacity,
 		stopAt: math.MaxUint64, locks: map[*inode]bool{}}
 }
 

@@ -70,7 +70,7 @@ func (m *Mem) truth(name string, off int64, n int, from layer) ([]byte, bool) {
 	if off+int64(n) > size {
 		return nil, false
 	}
-	if off%PageSize+int64(n) <= PageSize {
+	if !m.shared && off%PageSize+int64(n) <= PageSize {
 		return ino.view(off, n, from)
 	}
 	p := make([]byte, n)
