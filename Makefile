@@ -13,7 +13,8 @@ test:
 	$(GO) test ./...
 
 race:
-	$(GO) test -race ./node/host/... ./storage/vfs/... ./storage/...
+	$(GO) test -race ./node/host/... ./storage/vfs
+	$(GO) test -race ./storage -crash-states 1
 
 drills:
 	$(GO) run ./cmd/drill run --all
@@ -25,7 +26,7 @@ replay:
 	$(GO) run ./cmd/drill replay $(DRILL):$(SEED)
 
 bench:
-	$(GO) run ./cmd/drill bench
+	$(GO) run ./cmd/drill bench --quick
 
 mutants:
 	$(GO) run ./cmd/drill mutants
