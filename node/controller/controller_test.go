@@ -435,21 +435,23 @@ func TestGateAfterUngatedElection(t *testing.T) {
 // TestPausedLeader: a leader that was stopped for longer than the heartbeat time-out
 // takes nobody for silent because of its own pause (P15).
 func TestPausedLeader(t *testing.T) {
-	b := newBench(t, 1, nil).startAll()
-	b.group()
-	lead := b.leader()
-	b.run(2 * time.Second)
-	lead.up = false // nothing runs, nothing arrives
-	b.run(20 * time.Second)
-	lead.up = true
-	lead.settle()
-	for _, br := range b.brokers {
-		br.nextHB = b.now
-	}
-	b.master().nextHB = b.now.Add(700 * time.Millisecond) // the others are heard first
-	b.run(10 * time.Second)
-	if e := b.record().Epoch; e != 1 {
-		t.Fatalf("epoch %d after the controller's own pause", e)
+	for _, mode := range []LeaseMode{LeaseOff, LeaseRequired} {
+		b := newBench(t, 1, func(o *Options) { o.WriteLease = mode }).startAll()
+		b.group()
+		lead := b.leader()
+		b.run(2 * time.Second)
+		lead.up = false // nothing runs, nothing arrives
+		b.run(20 * time.Second)
+		lead.up = true
+		lead.settle()
+		for _, br := range b.brokers {
+			br.nextHB = b.now
+		}
+		b.master().nextHB = b.now.Add(700 * time.Millisecond) // the others are heard first
+		b.run(10 * time.Second)
+		if e := b.record().Epoch; e != 1 {
+			t.Fatalf("lease %v: epoch %d after the controller's own pause", mode, e)
+		}
 	}
 }
 
