@@ -43,7 +43,7 @@ simulated disks and networks. Every run is judged; the same seed gives the same 
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(listCommand(), runCommand(), sweepCommand(), replayCommand(), mutantsCommand(), chaosCommand(), liveCommand(), workerCommand())
+	root.AddCommand(listCommand(), runCommand(), sweepCommand(), replayCommand(), mutantsCommand(), chaosCommand(), sessionCommand(), liveCommand(), workerCommand())
 	root.AddCommand(append(baselineCommands(), benchCommand())...)
 	err := root.Execute()
 	switch {
