@@ -17,7 +17,7 @@ import (
 // Each is the proof that a defence of the product is needed: with the defence taken
 // out (scenarios/mutants) its run fails.
 
-var _ = register(fastRestart, outsideSet, keptIdentity, rolledBackLog, longerLog)
+var _ = register(fastRestart, outsideSet, keptIdentity, brokenClaim, rolledBackLog, longerLog)
 
 // fastRestart restarts the master before anybody can have missed it.
 var fastRestart = &Drill{
@@ -160,6 +160,40 @@ var keptIdentity = &Drill{
 	Assertions: []Assertion{
 		{"never leads before it joins", "the new store is not elected until a set names it", func(r *Run) string {
 			return r.electedWithout(GroupName(0), r.victim, r.stamp("renewed"))
+		}},
+		noLoss,
+	},
+}
+
+// brokenClaim takes a member's page cache and then everybody else.
+var brokenClaim = &Drill{
+	ID: "M-broken-claim", Name: "broken-claim",
+	Story: "Received bytes are acknowledged. A member loses power and with it bytes it had acknowledged; when its new life registers, the others die. It says that its claim is broken, so it does not lead: the group waits until all are back, and then takes the longest log (P1, P16).",
+	Pin: func(rnd *prng.Source, s *Setup) {
+		trio(rnd, s, 3)
+		s.Flush, s.Class, s.Rate = broker.AsyncFlush, ha.ClassReceived, 100
+		s.NotCatchup, s.HeartbeatTimeout = 15*time.Second, pick(rnd, 3*time.Second, 5*time.Second)
+	},
+	Begin: func(r *Run) {
+		r.stage("broken-claim", func(f *sim.Fault) {
+			b := r.one("@slave/a/0")
+			r.victim = r.idOf(b)
+			r.inject(&sim.Fault{Kind: sim.PowerLoss, Nodes: []string{b}, For: int64(200 * time.Millisecond), Arg: -1})
+			r.note("dark")
+			r.on(event.BrokerRegistered, ofBroker(r.victim), func(event.Event) {
+				r.mark("others lost")
+				r.strike(sim.CrashExit, time.Duration(f.For), others(r.resolve("@brokers/a"), b)...)
+			})
+		})
+	},
+	Faults: func(c *Cast) []*sim.Fault {
+		return []*sim.Fault{Stage("broken-claim", c.Between(2*time.Second, 5*time.Second), c.Drawn(15*time.Second, 20*time.Second), 0)}
+	},
+	Chaos: int64(50 * time.Second),
+	Least: checker.Activity{Before: 20, After: 20, Marks: []string{"others lost"}},
+	Assertions: []Assertion{
+		{"never leads before it joins", "the life with the broken claim is not elected before all are back", func(r *Run) string {
+			return r.electedWithout(GroupName(0), r.victim, r.stamp("dark"))
 		}},
 		noLoss,
 	},

@@ -125,8 +125,11 @@ var killedUnsynced = &Drill{
 	},
 	Begin: func(r *Run) {
 		r.stage("killed", func(f *sim.Fault) {
+			// Nothing comes after the bytes in question: a later sync of the segment would
+			// cover them too.
+			r.Load.Idle = true
 			b := r.one("@slave/a/0")
-			r.strike(sim.CrashExit, 200*time.Millisecond, b)
+			r.after(time.Duration(2+f.Arg%7)*time.Millisecond, func() { r.strike(sim.CrashExit, 200*time.Millisecond, b) })
 			r.darkOnceIn(f, b)
 		})
 		r.stage("sync-fails", func(f *sim.Fault) {
@@ -167,6 +170,7 @@ func (r *Run) darkOnceIn(f *sim.Fault, b string) {
 		r.on(event.SetAltered, setWith(r.victim), func(event.Event) {
 			r.after(time.Duration(f.Arg)*time.Millisecond, func() {
 				r.mark("dark")
+				r.Load.Idle = false
 				r.inject(&sim.Fault{Kind: sim.PowerLoss, Nodes: []string{b}, For: int64(300 * time.Millisecond), Arg: -1})
 				r.onLife(b, sim.Up, func(sim.LifeChange) {
 					r.after(300*time.Millisecond, func() {

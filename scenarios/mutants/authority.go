@@ -19,7 +19,8 @@ var _ = add(
 			Text: fmt.Sprintf("epoch %d names master %d after master %d: ignored", v.epoch, v.master, old.master)})
 		return
 `,
-		New: `		b.loseRole(fmt.Sprintf("epoch %d has another master", v.epoch))
+		New: `		b.emit(event.Event{Kind: event.Mark, Broker: v.master, Text: "the epoch has another master"})
+		b.loseRole(fmt.Sprintf("epoch %d has another master", v.epoch))
 		b.role.epoch = 0 // so that the same epoch is taken up once more
 `,
 		Drills: []string{"M-equal-epoch"},

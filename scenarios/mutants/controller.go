@@ -49,7 +49,7 @@ var _ = add(
 		File:   "node/controller/registercmd.go",
 		Old:    "	case r.claim == ha.ClaimBroken:\n		return \"it may have lost what it acknowledged\"\n",
 		New:    "",
-		Drills: []string{"P-incarnation"},
+		Drills: []string{"M-broken-claim"},
 	},
 	Mutant{
 		Name: "p1-floor", Rule: "P1",

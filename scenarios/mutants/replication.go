@@ -32,7 +32,7 @@ var _ = add(
 	}
 	b.saveEpochs()
 `,
-		Drills: []string{"P-last-standing", "A3"},
+		Drills: []string{"A3", "P-last-standing"},
 	},
 	Mutant{
 		Name: "serving-before-dispatch-caught-up", Rule: "P7, M1",

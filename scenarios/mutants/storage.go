@@ -34,7 +34,7 @@ var _ = add(
 		Old:  "	if !r.clean {\n		if err := r.dropCaches(); err != nil {\n			return err\n		}\n	}\n", New: "",
 		Edits: []Edit{{"storage/apply.go", "			if err := r.rewrite(f, at); err != nil {\n				return err\n			}\n",
 			"			r.log.mu.Lock()\n			for _, s := range r.log.segs {\n				s.dirty = true\n			}\n			r.log.mu.Unlock()\n"}},
-		Drills: []string{"P-fsync-lie-restart", "M-suspect-member"},
+		Drills: []string{"M-killed-unsynced", "P-fsync-lie-restart"},
 	},
 	Mutant{
 		Name: "p5-rewrite", Rule: "P5",
@@ -42,7 +42,7 @@ var _ = add(
 		File:   "storage/apply.go",
 		Old:    "rewrite := !r.clean && r.tail.damage == nil",
 		New:    "rewrite := false",
-		Drills: []string{"P-fsync-lie-restart"},
+		Drills: []string{"M-killed-unsynced", "P-fsync-lie-restart"},
 	},
 	Mutant{
 		Name: "p5-torn-tail", Rule: "P5",
