@@ -49,7 +49,7 @@ func (b *Broker) settleRetention() {
 func (b *Broker) heldBySlave(off ha.LogOffset) bool {
 	t, needs := &b.retention, false
 	for _, r := range b.replicas {
-		needs = needs || r.phase == replicaStarted && r.sent < off
+		needs = needs || r.phase == replicaStarted && r.acked < off // what was sent may have to be sent again
 	}
 	if !needs {
 		t.waited = 0

@@ -15,6 +15,7 @@ type transfer struct {
 	read   uint64 // outstanding OpRead: the slave is behind the tail
 	cold   []byte // bytes read, not yet sent
 	coldAt ha.LogOffset
+	whole  ha.LogOffset // end of the newest cold read: a record ends there
 	// budget is what the throttle allows now, bytes; refilled is when it was last
 	// topped up.
 	budget   int64
@@ -103,11 +104,25 @@ func (b *Broker) chunk(r *replica, n int64) []byte {
 		t.cold, t.coldAt = t.cold[len(body):], t.coldAt+ha.LogOffset(len(body))
 		return body[:len(body):len(body)]
 	}
-	if t.read == 0 && b.catchupReads < maxCatchupReads && r.sent < b.log.written && b.now.Mono >= b.catchupRetry {
+	if t.read != 0 || b.catchupReads >= maxCatchupReads || r.sent >= b.log.written || b.now.Mono < b.catchupRetry {
+		return nil
+	}
+	if from := b.coldStart(r); r.sent-from < catchupReadBytes {
 		b.catchupReads++
-		t.read = b.disk(storage.Op{Lane: storage.LaneRead, Kind: storage.OpRead, Gen: b.log.gen, Off: r.sent, Max: catchupReadBytes}, ownerCatchup)
+		t.read = b.disk(storage.Op{Lane: storage.LaneRead, Kind: storage.OpRead, Gen: b.log.gen, Off: from, Max: catchupReadBytes}, ownerCatchup)
 	}
 	return nil
+}
+
+// coldStart is where a cold read for the slave begins: reads verify whole records,
+// and a chunk may have ended in the middle of one. A record is known to end where
+// the last cold read did, and where the slave has acknowledged; what was sent since
+// is read once more and skipped.
+func (b *Broker) coldStart(r *replica) ha.LogOffset {
+	if r.transfer.whole == r.sent {
+		return r.sent
+	}
+	return r.acked
 }
 
 // catchupDone hands a cold read to the session that asked for it. Damage found
@@ -133,8 +148,13 @@ func (b *Broker) catchupDone(r storage.Result) {
 		b.diskFailed(r)
 	case len(r.Bytes) == 0:
 		b.catchupRetry = b.now.Mono.Add(confirmDelay)
-	case p != nil && p.phase == replicaStarted && p.sent == r.Op.Off:
-		p.transfer.cold, p.transfer.coldAt = r.Bytes, r.Op.Off
+	case p == nil || p.phase != replicaStarted || p.sent < r.Op.Off:
+	case int64(p.sent-r.Op.Off) >= int64(len(r.Bytes)):
+		b.catchupRetry = b.now.Mono.Add(confirmDelay) // its next acknowledgement begins nearer
+	default:
+		t := &p.transfer
+		t.cold, t.coldAt = r.Bytes[p.sent-r.Op.Off:], p.sent
+		t.whole = r.Op.Off + ha.LogOffset(len(r.Bytes))
 	}
 }
 
