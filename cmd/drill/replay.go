@@ -17,10 +17,10 @@ func replayCommand() *cobra.Command {
 	var set []string
 	var save string
 	c := &cobra.Command{
-		Use:   "replay DRILL:SEED | PLAN",
+		Use:   "replay DRILL:SEED | SEED | PLAN",
 		Short: "Run one drill again and print it as a timeline",
 		Long: `replay runs one seed of a drill, or a plan file, in this process and prints a readable
-timeline: one line a transition, a column a node. --verbose adds every frame and disk operation.`,
+timeline: one line a transition, a column a node. A bare seed means the random world. --verbose adds every frame and disk operation.`,
 		Example: "  drill replay A3:17\n  drill replay --verbose A3:17 | less -S\n  drill replay scenarios/corpus/some.plan",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,7 +85,10 @@ func replay(cmd *cobra.Command, what string, o replayOptions) error {
 	return nil
 }
 
-// subject reads DRILL:SEED or the name of a plan file.
+// randomWorld is the drill that a bare seed means.
+const randomWorld = "R"
+
+// subject reads DRILL:SEED, a seed of the random world, or the name of a plan file.
 func subject(what string) (*scenarios.Drill, uint64, *sim.Plan, error) {
 	if name, text, ok := strings.Cut(what, ":"); ok {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -95,9 +98,13 @@ func subject(what string) (*scenarios.Drill, uint64, *sim.Plan, error) {
 		d, err := scenarios.Find(name)
 		return d, seed, nil, err
 	}
+	if seed, err := strconv.ParseUint(what, 10, 64); err == nil {
+		d, err := scenarios.Find(randomWorld)
+		return d, seed, nil, err
+	}
 	text, err := os.ReadFile(what)
 	if err != nil {
-		return nil, 0, nil, fmt.Errorf("%q is neither DRILL:SEED nor a plan file: %w", what, err)
+		return nil, 0, nil, fmt.Errorf("%q is neither DRILL:SEED, nor a seed, nor a plan file: %w", what, err)
 	}
 	plan, err := sim.ParsePlan(string(text))
 	if err != nil {
