@@ -85,11 +85,25 @@ func (b *Broker) throttle(r *replica) int64 {
 	if add := rate * int64(elapsed/time.Microsecond) / 1e6; add > 0 {
 		t.budget, t.refilled = min(t.budget+add, max(rate/throttleParts, 1)), b.now.Mono
 	}
+	if t.budget < b.throttleQuantum(r) {
+		return 0
+	}
 	return t.budget
 }
 
-// throttleParts of a second is the longest burst of a throttled transfer.
-const throttleParts = 10
+const (
+	// throttleParts of a second is the longest burst of a throttled transfer.
+	throttleParts = 10
+	// throttleFrames bounds the frames a second that a throttle makes of a stream: a
+	// budget that grows by microseconds must not be spent byte by byte.
+	throttleFrames = 100
+)
+
+// throttleQuantum is the least budget at which a throttled transfer goes on: a
+// frame's worth, or all that is left to send.
+func (b *Broker) throttleQuantum(r *replica) int64 {
+	return max(1, min(b.o.MaxHATransferByteInSecond/throttleFrames, int64(b.o.HATransferBatchSize), int64(b.log.end-r.sent)))
+}
 
 // chunk returns up to n log bytes from the slave's position: from memory, or from
 // what a cold read brought; it asks for one otherwise.
@@ -203,9 +217,9 @@ func (b *Broker) transferDeadline(r *replica) node.Time {
 		return b.catchupRetry
 	}
 	rate := b.o.MaxHATransferByteInSecond
-	if rate == 0 || r.transfer.budget > 0 {
+	missing := b.throttleQuantum(r) - r.transfer.budget
+	if rate == 0 || missing <= 0 {
 		return node.Never // waits for a disk read
 	}
-	missing := 1 - r.transfer.budget
 	return r.transfer.refilled.Add(time.Duration(missing*1e6/rate+1) * time.Microsecond)
 }
