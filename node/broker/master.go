@@ -35,8 +35,11 @@ type replica struct {
 
 	point    ha.LogOffset // consistent point computed here; Start must name it
 	verified ha.LogOffset // prefix proved by the handshake: counts as acknowledged (P8)
-	sent     ha.LogOffset // next byte to send
+	sent     ha.LogOffset // next byte to send; a record begins there
 	acked    ha.LogOffset
+
+	// misplaced: the position it named lies inside a record; the session ends.
+	misplaced bool
 
 	heard    node.Time // last frame from it
 	spoken   node.Time // last frame to it
@@ -167,6 +170,8 @@ func (b *Broker) settleSessions() {
 		switch {
 		case r.phase == replicaGreeted:
 			b.welcome(r)
+		case r.misplaced:
+			b.misplaced(r)
 		case b.now.Mono >= r.heard.Add(b.o.HAHousekeepingInterval):
 			b.closeReplica(r, "silent for longer than haHousekeepingInterval")
 		}

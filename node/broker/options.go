@@ -279,7 +279,7 @@ func (o *Options) minInSync() int {
 // maxRecordBytes is the longest record of the log: it must leave room for the
 // blank record at a segment's end, and fit a frame.
 func (o *Options) maxRecordBytes() int {
-	return int(min(o.MappedFileSizeCommitLog-blankBytes, wire.MaxFrameBytes/2))
+	return int(min(o.MappedFileSizeCommitLog-blankBytes, wire.MaxReplicaBodyBytes-2*blankBytes))
 }
 
 // blankBytes is the least size of a blank record: total size and magic.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"lockstep/internal/ha"
 	"lockstep/node"
 	"lockstep/node/wire"
+	"lockstep/storage"
 )
 
 // stranger is a hand-driven end of a replication session.
@@ -240,25 +242,117 @@ func TestBadChunks(t *testing.T) {
 	w.checkEqual()
 }
 
-// TestSplitRecords: a chunk may end in the middle of a record: the part waits in
-// memory, is not acknowledged, and does not survive the session.
+// TestSplitRecords: a master may cut a chunk in the middle of a record: the part waits
+// in memory, is neither stored nor acknowledged, and does not survive the session.
 func TestSplitRecords(t *testing.T) {
-	w := started(t, 3, func(n int, o *Options) { o.HATransferBatchSize = 64 }) // every record is split
-	m := w.master()
-	stop, _ := w.load(m, "split", 4)
-	w.run(200 * time.Millisecond)
-	for _, s := range w.streams {
-		if s.link == wire.Replication {
-			s.down("in the middle of a record")
+	w := started(t, 3, nil)
+	m, s := w.master(), w.slaves()[0]
+	b := s.b
+	w.cut = func(x, y string) bool { return x == m.host && y == s.host } // the test speaks for the master
+	c := w.client(m)
+	for _, body := range []string{"one", "two", "three"} {
+		c.send(body)
+	}
+	w.run(100 * time.Millisecond)
+	end := b.log.end
+	bytes := append([]byte(nil), m.store.cache[end:]...)
+	if len(bytes) < 400 {
+		t.Fatalf("the master holds only %d bytes more", len(bytes))
+	}
+	off := end
+	feed := func(n int) {
+		h := wire.Replica{Kind: wire.ReplicaAppend, Term: b.role.epoch, Epoch: b.epochs.Last().Epoch, EpochStart: b.epochs.Last().Start, Offset: off}
+		up := b.up.session
+		body := bytes[:n]
+		s.fact(s.life, func(now node.Now) {
+			b.Receive(now, up, &wire.Frame{Link: wire.Replication, Replica: &h, Body: body})
+		})
+		bytes, off = bytes[n:], off+ha.LogOffset(n)
+	}
+	whole := map[ha.LogOffset]bool{end: true}
+	for p := 0; p < len(bytes); {
+		f := storage.Next(bytes[p:], end+ha.LogOffset(p), storage.Check{})
+		p += f.Size
+		whole[end+ha.LogOffset(p)] = true
+	}
+	for len(bytes) > 0 {
+		feed(min(7, len(bytes)))
+		w.run(5 * time.Millisecond)
+		if !whole[b.log.end] || !whole[b.up.reported] {
+			t.Fatalf("end %d, acknowledged %d: inside a record", b.log.end, b.up.reported)
+		}
+		if len(bytes) < 100 && len(b.up.partial) > 0 {
+			break // in the middle of the last one
 		}
 	}
-	w.run(3 * time.Second)
-	stop()
-	w.until("convergence", 10*time.Second, w.converged)
-	w.checkEqual()
-	if len(w.promised) < 20 {
-		t.Errorf("only %d acknowledged", len(w.promised))
+	last := b.log.end
+	s.fact(s.life, func(now node.Now) { b.closeUpstream("in the middle of a record") })
+	if b.log.end != last || len(b.up.partial) != 0 {
+		t.Errorf("end %d after %d, %d bytes kept", b.log.end, last, len(b.up.partial))
 	}
+	w.cut = func(string, string) bool { return false }
+	w.until("convergence", 30*time.Second, w.converged)
+	w.checkEqual()
+}
+
+// TestMisplacedSlave: a slave that names a position inside a record as its end is cut
+// off, whether the bytes are in memory or on disk, and does not end the store's claim.
+func TestMisplacedSlave(t *testing.T) {
+	for _, cold := range []bool{false, true} {
+		for _, seg := range []int64{0, 1} {
+			t.Run(fmt.Sprintf("cold=%v segment=%d", cold, seg), func(t *testing.T) {
+				w := started(t, 3, nil)
+				m, slave := w.master(), w.slaves()[0]
+				stop, _ := w.load(m, "x", 8)
+				w.until("some segments", 10*time.Second, func() bool { return m.b.log.end > 3<<16 })
+				stop()
+				w.until("convergence", 10*time.Second, w.converged)
+				h := hello(w, m, slave)
+				slave.crash(false)
+				w.run(time.Second)
+				if cold {
+					w.run(6 * time.Second)
+					if len(m.b.tail.chunks) != 0 {
+						t.Fatal("the idle tail is still in memory")
+					}
+				}
+				h.Offset = ha.LogOffset(seg<<16 + 1000)
+				if !cold {
+					h.Offset = m.b.tail.start(m.b.log.end) + 100
+				}
+				x := w.fakeSlave(m)
+				x.say(h, nil)
+				w.until("welcome", time.Second, func() bool { return len(x.got) > 0 })
+				x.say(wire.Replica{Kind: wire.ReplicaStart, Term: h.Term, Epoch: h.Term, Offset: h.Offset}, nil)
+				w.until("the end of the session", 5*time.Second, func() bool { return x.s.dead })
+				if why := lastEvent(m, event.FrameRejected); !strings.Contains(why, "lies inside a record") {
+					t.Errorf("rejected with %q", why)
+				}
+				if m.b == nil || m.b.failed() || !m.b.role.serving() {
+					t.Error("a stranger ended the store's claim")
+				}
+			})
+		}
+	}
+}
+
+// TestColdDamage: damage that a catch-up read finds ends the store's claim; nothing
+// of it is sent.
+func TestColdDamage(t *testing.T) {
+	w := started(t, 3, nil)
+	m, slave := w.master(), w.slaves()[0]
+	slave.crash(false)
+	stop, _ := w.load(m, "x", 8)
+	w.until("some segments", 10*time.Second, func() bool { return m.b.log.end > 3<<16 })
+	stop()
+	w.run(8 * time.Second)
+	m.store.cache[slave.store.end()-m.store.base+5000] ^= 1
+	slave.start()
+	w.until("the exit", 10*time.Second, func() bool { return m.exit != nil })
+	if m.exit.Code != node.ExitSuspect {
+		t.Errorf("exit %+v", m.exit)
+	}
+	w.until("another master", 30*time.Second, func() bool { x := w.writable(); return x != nil && x != m })
 }
 
 // TestFakeMaster: a slave follows only the master the controllers named, in the

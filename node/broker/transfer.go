@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"lockstep/internal/ha"
@@ -15,7 +17,11 @@ type transfer struct {
 	read   uint64 // outstanding OpRead: the slave is behind the tail
 	cold   []byte // bytes read, not yet sent
 	coldAt ha.LogOffset
-	whole  ha.LogOffset // end of the newest cold read: a record ends there
+	// probing reads the segment from its start, from probe on, to find out whether a
+	// record begins where the slave said; trusted: it does.
+	probing bool
+	trusted bool
+	probe   ha.LogOffset
 	// budget is what the throttle allows now, bytes; refilled is when it was last
 	// topped up.
 	budget   int64
@@ -105,38 +111,63 @@ func (b *Broker) throttleQuantum(r *replica) int64 {
 	return max(1, min(b.o.MaxHATransferByteInSecond/throttleFrames, int64(b.o.HATransferBatchSize), int64(b.log.end-r.sent)))
 }
 
-// chunk returns up to n log bytes from the slave's position: from memory, or from
-// what a cold read brought; it asks for one otherwise.
+// chunk returns log bytes from the slave's position on: from memory, or from what a
+// cold read brought; it asks for one otherwise. A chunk holds whole records, about n
+// bytes of them and at least one, so that every position a session reaches is one at
+// which verified reading can begin.
 func (b *Broker) chunk(r *replica, n int64) []byte {
-	if body := b.tail.run(r.sent, n); body != nil {
-		r.transfer.cold = nil
-		return body
-	}
 	t := &r.transfer
+	if head := b.tail.run(r.sent, storage.BlankHeader); head != nil {
+		t.cold = nil
+		run := b.tail.run(r.sent, max(n, recordSize(head)))
+		return b.whole(r, run, n)
+	}
 	if len(t.cold) > 0 && t.coldAt == r.sent {
-		body := t.cold[:min(n, int64(len(t.cold)))]
+		body := b.whole(r, t.cold, n)
 		t.cold, t.coldAt = t.cold[len(body):], t.coldAt+ha.LogOffset(len(body))
-		return body[:len(body):len(body)]
+		return body
 	}
 	if t.read != 0 || b.catchupReads >= maxCatchupReads || r.sent >= b.log.written || b.now.Mono < b.catchupRetry {
 		return nil
 	}
-	if from := b.coldStart(r); r.sent-from < catchupReadBytes {
-		b.catchupReads++
-		t.read = b.disk(storage.Op{Lane: storage.LaneRead, Kind: storage.OpRead, Gen: b.log.gen, Off: from, Max: catchupReadBytes}, ownerCatchup)
+	from := r.sent
+	if t.probing {
+		from = t.probe
 	}
+	b.catchupReads++
+	t.read = b.disk(storage.Op{Lane: storage.LaneRead, Kind: storage.OpRead, Gen: b.log.gen, Off: from, Max: catchupReadBytes}, ownerCatchup)
 	return nil
 }
 
-// coldStart is where a cold read for the slave begins: reads verify whole records,
-// and a chunk may have ended in the middle of one. A record is known to end where
-// the last cold read did, and where the slave has acknowledged; what was sent since
-// is read once more and skipped.
-func (b *Broker) coldStart(r *replica) ha.LogOffset {
-	if r.transfer.whole == r.sent {
-		return r.sent
+// recordSize is the size of the record or blank that begins with head, 0 when none
+// can begin so.
+func recordSize(head []byte) int64 {
+	if len(head) < storage.BlankHeader {
+		return 0
 	}
-	return r.acked
+	switch binary.BigEndian.Uint32(head[4:]) {
+	case storage.MagicV1, storage.MagicV2, storage.MagicBlank:
+		return max(int64(binary.BigEndian.Uint32(head)), 0)
+	}
+	return 0
+}
+
+// whole cuts run to the whole records within n bytes, at least one. A run that does
+// not begin with a record shows that the slave named a position inside one.
+func (b *Broker) whole(r *replica, run []byte, n int64) []byte {
+	used := int64(0)
+	for used < int64(len(run)) {
+		size := recordSize(run[used:])
+		if size == 0 || used+size > int64(len(run)) || used > 0 && used+size > n {
+			break
+		}
+		used += size
+	}
+	if used == 0 {
+		r.misplaced = true
+		b.changed()
+	}
+	return run[:used:used]
 }
 
 // catchupDone hands a cold read to the session that asked for it. Damage found
@@ -158,18 +189,58 @@ func (b *Broker) catchupDone(r storage.Result) {
 		if p != nil {
 			b.closeReplica(p, "the log was expired below the slave's position")
 		}
+	case errors.Is(r.Err, storage.ErrCorrupt) && b.doubtful(p, r.Op.Off):
 	case r.Err != nil:
 		b.diskFailed(r)
+	case p == nil || p.phase != replicaStarted:
+	case p.transfer.probing:
+		b.probed(p, r)
 	case len(r.Bytes) == 0:
 		b.catchupRetry = b.now.Mono.Add(confirmDelay)
-	case p == nil || p.phase != replicaStarted || p.sent < r.Op.Off:
-	case int64(p.sent-r.Op.Off) >= int64(len(r.Bytes)):
-		b.catchupRetry = b.now.Mono.Add(confirmDelay) // its next acknowledgement begins nearer
-	default:
-		t := &p.transfer
-		t.cold, t.coldAt = r.Bytes[p.sent-r.Op.Off:], p.sent
-		t.whole = r.Op.Off + ha.LogOffset(len(r.Bytes))
+	case p.sent == r.Op.Off:
+		p.transfer.cold, p.transfer.coldAt = r.Bytes, r.Op.Off
 	}
+}
+
+// doubtful reports whether a bad record may be none: it was looked for where the
+// slave said that its log ends, and a slave may lie about that. Then the segment is
+// read from its start, where a record begins for certain; a stranger must not be able
+// to end this store's claim by naming a number.
+func (b *Broker) doubtful(p *replica, off ha.LogOffset) bool {
+	seg := ha.LogOffset(b.o.MappedFileSizeCommitLog)
+	if p == nil || p.phase != replicaStarted {
+		return p == nil && off%seg != 0 // nobody left to tell; the next reader finds real damage
+	}
+	if p.transfer.probing || p.transfer.trusted || off != p.verified || off%seg == 0 {
+		return false
+	}
+	p.transfer.probing, p.transfer.probe = true, max(off/seg*seg, b.log.min)
+	return true
+}
+
+// probed takes a verified read below a doubtful position, and ends the doubt once it
+// reaches that far: a record begins there, so whatever was bad is damage, or the
+// slave lied.
+func (b *Broker) probed(p *replica, r storage.Result) {
+	t := &p.transfer
+	at := r.Op.Off
+	for rest := r.Bytes; len(rest) > 0 && at < p.sent; {
+		size := recordSize(rest)
+		at, rest = at+ha.LogOffset(size), rest[size:]
+	}
+	t.probe = at
+	if at < p.sent && len(r.Bytes) > 0 {
+		return
+	}
+	t.probing, t.trusted = false, true
+	if at != p.sent {
+		b.misplaced(p)
+	}
+}
+
+// misplaced ends the session of a slave whose position lies inside a record.
+func (b *Broker) misplaced(p *replica) {
+	b.rejectFrame(p, fmt.Sprintf("the slave's end %d lies inside a record", p.sent))
 }
 
 // sendChunk sends log bytes, or a heartbeat when there are none. Each chunk is
