@@ -103,7 +103,7 @@ func readSegment(raw []byte, start ha.LogOffset, out map[string][]checker.Entry)
 		if err != nil || rec.Log != start+ha.LogOffset(off) {
 			break
 		}
-		if rec.Topic == topic {
+		if string(rec.Topic) == topic {
 			q := fmt.Sprintf("%s/%s/%d", group, rec.Topic, rec.Queue)
 			out[q] = append(out[q], checker.Entry{Offset: rec.QueueOffset, Key: rec.Key()})
 		}

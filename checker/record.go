@@ -17,7 +17,7 @@ type Record struct {
 	Queue       int32
 	QueueOffset int64
 	Log         ha.LogOffset
-	Topic       string
+	Topic       []byte // part of the bytes that were decoded, as is Body
 	Body        []byte
 
 	properties []byte // the text as stored, read when asked for
@@ -52,12 +52,11 @@ func ParseRecord(b []byte) (Record, error) {
 	if magic == magicV2 {
 		topicWidth = 2
 	}
-	topic := c.take(int(c.uint(topicWidth)))
+	r.Topic = c.take(int(c.uint(topicWidth)))
 	r.properties = c.take(int(c.uint(2)))
 	if c.bad {
 		return Record{}, fmt.Errorf("%w: fields run over its %d bytes", errRecord, r.Size)
 	}
-	r.Topic = string(topic)
 	return r, nil
 }
 

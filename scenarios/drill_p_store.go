@@ -377,7 +377,7 @@ func (r *Run) durableRecords(node string) (starts []ha.LogOffset) {
 		if err != nil || rec.Log != off {
 			return starts
 		}
-		if rec.Topic == Topic {
+		if string(rec.Topic) == Topic {
 			starts = append(starts, off)
 		}
 		off += ha.LogOffset(size)

@@ -211,7 +211,7 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	if f.Head.Code != wire.CodeSuccess {
 		return
 	}
-	resp, err := f.SendResponse()
+	resp, err := answerOf(f)
 	if err != nil {
 		j.Ledger.Acknowledged(checker.Ack{Key: key, Group: groupOf(from), Log: -1, At: j.now()})
 		return
@@ -222,10 +222,7 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	j.AcksBy[j.ackedBy(group, epoch)]++
 	j.Invariants.Acknowledged(from, group, epoch, j.now())
 	j.AckLog = append(j.AckLog, AckSeen{At: j.now(), Group: group, Epoch: epoch, Node: from})
-	log := ha.LogOffset(-1)
-	if m, err := wire.ParseOffsetMessageID(resp.MsgID); err == nil {
-		log = ha.LogOffset(m.Offset)
-	}
+	log := logOf(&resp)
 	j.Ledger.Acknowledged(checker.Ack{Key: key, Group: group, Master: j.truth.ID(from), Epoch: epoch, Log: log, QueueOffset: resp.QueueOffset, Claim: resp.Durability, At: j.now()})
 	if r := j.Recoveries[group]; r != nil {
 		r.Acknowledged(epoch, j.now())
@@ -243,6 +240,25 @@ func (j *Judge) Read(group string, at int64, log ha.LogOffset) {
 	if last := starts[len(starts)-1]; log >= last.Start {
 		r.Consumed(last.Epoch, at)
 	}
+}
+
+// answerOf reads the answer to a send; its message id may not be a text yet.
+func answerOf(f *wire.Frame) (wire.SendMessageResponse, error) {
+	if f.SendOK != nil {
+		return *f.SendOK, nil
+	}
+	return f.SendResponse()
+}
+
+// logOf is the commit log offset that an answer names, -1 without one.
+func logOf(resp *wire.SendMessageResponse) ha.LogOffset {
+	if resp.MsgID == "" && resp.Stored.IPLen > 0 { // not made into a text yet
+		return ha.LogOffset(resp.Stored.Offset)
+	}
+	if m, err := wire.ParseOffsetMessageID(resp.MsgID); err == nil {
+		return ha.LogOffset(m.Offset)
+	}
+	return -1
 }
 
 // ackedBy is the key of AcksBy.

@@ -133,7 +133,7 @@ func (r *Run) behind(g int) string {
 		r.ends[group] = e
 	}
 	e.off = r.scanLog(group, master, e.off, func(rec *checker.Record) {
-		e.next[r.Load.queueName(group, rec.Topic, rec.Queue)] = rec.QueueOffset + 1
+		e.next[r.Load.queueName(group, Topic, rec.Queue)] = rec.QueueOffset + 1
 	})
 	for _, q := range slices.Sorted(maps.Keys(e.next)) {
 		if r.Load.watched[q] < e.next[q] {

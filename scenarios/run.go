@@ -323,7 +323,7 @@ func (r *Run) finalOf(group string) {
 func (r *Run) readLog(group string, b ha.BrokerID) map[string][]checker.Entry {
 	out := map[string][]checker.Entry{}
 	r.scanLog(group, b, r.Truth.MinOffset(group, b), func(rec *checker.Record) {
-		q := r.Load.queueName(group, rec.Topic, rec.Queue)
+		q := r.Load.queueName(group, Topic, rec.Queue)
 		out[q] = append(out[q], checker.Entry{Offset: rec.QueueOffset, Key: rec.Key()})
 	})
 	return out
@@ -347,7 +347,7 @@ func (r *Run) scanLog(group string, b ha.BrokerID, off ha.LogOffset, see func(re
 		if err != nil || rec.Log != off {
 			return off
 		}
-		if rec.Topic == Topic {
+		if string(rec.Topic) == Topic {
 			see(&rec)
 		}
 		off += size

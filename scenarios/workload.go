@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"lockstep/checker"
@@ -52,6 +53,13 @@ type Load struct {
 	nextClient int
 	watched    map[string]int64 // queue → next offset the watchers will ask for
 	names      map[place]string // what queues are called
+	ends       map[sendEnd]string
+}
+
+// sendEnd is how a send ended.
+type sendEnd struct {
+	status client.Status
+	code   int32
 }
 
 type sendID struct {
@@ -62,7 +70,7 @@ type sendID struct {
 // NewLoad returns the load of a setup.
 func NewLoad(s *Setup, clock Clock) *Load {
 	l := &Load{Clock: clock, Queues: s.Queues, Body: s.BodyBytes, Codes: map[string]int{}, open: map[sendID]int{},
-		firstAcked: map[string]bool{}, watched: map[string]int64{}, names: map[place]string{}, GroupErrors: map[string]map[string]int{}, Moved: map[string]bool{}}
+		firstAcked: map[string]bool{}, watched: map[string]int64{}, names: map[place]string{}, ends: map[sendEnd]string{}, GroupErrors: map[string]map[string]int{}, Moved: map[string]bool{}}
 	for g := range s.Groups {
 		l.Groups = append(l.Groups, GroupName(g))
 	}
@@ -102,7 +110,7 @@ func queueName(group, topic string, queue int32) string {
 type producer struct {
 	l      *Load
 	id     int
-	life   int
+	name   string // begins every key
 	rnd    *prng.Source
 	next   node.Time
 	begun  bool
@@ -115,7 +123,7 @@ type producer struct {
 // NewProducer returns the application of a producing client machine. life keeps
 // keys of a restarted client apart.
 func (l *Load) NewProducer(id, life int, rnd *prng.Source) *producer {
-	p := &producer{l: l, id: id, life: life, rnd: rnd, body: make([]byte, l.Body)}
+	p := &producer{l: l, id: id, name: fmt.Sprintf("p%d.%d-", id, life), rnd: rnd, body: make([]byte, l.Body)}
 	if _, err := rnd.Read(p.body); err != nil {
 		panic(err) // a prng.Source never fails
 	}
@@ -152,6 +160,9 @@ func (p *producer) Turn(now node.Now, m node.Machine) bool {
 	return work
 }
 
+// Waits reports whether sends have ended.
+func (p *producer) Waits(m node.Machine) bool { return m.(*client.Client).Ended() > 0 }
+
 // Deadline is the next send.
 func (p *producer) Deadline() node.Time {
 	if p.l.Stopped || !p.made {
@@ -162,7 +173,7 @@ func (p *producer) Deadline() node.Time {
 
 func (p *producer) send(c *client.Client, now node.Now) {
 	p.number++
-	key := fmt.Sprintf("p%d.%d-%d", p.id, p.life, p.number)
+	key := p.name + strconv.Itoa(p.number)
 	size := 1 + p.rnd.Intn(len(p.body))
 	msg := client.Message{Topic: Topic, Key: key, Body: p.body[:size], Tag: "drill"}
 	if p.rnd.Chance(1, 2) { // half are free to choose a broker, half are bound to a queue
@@ -217,11 +228,14 @@ func (p *producer) take(o *client.Outcome) {
 }
 
 func (l *Load) count(o *client.Outcome) {
-	name := o.Status.String()
-	if o.Code != client.NoCode {
-		name = fmt.Sprintf("%s code %d", name, o.Code)
+	end := sendEnd{o.Status, o.Code}
+	if l.ends[end] == "" {
+		l.ends[end] = o.Status.String()
+		if o.Code != client.NoCode {
+			l.ends[end] = fmt.Sprintf("%s code %d", o.Status, o.Code)
+		}
 	}
-	l.Codes[name]++
+	l.Codes[l.ends[end]]++
 	for i := range o.Tries {
 		t := &o.Tries[i]
 		if t.Broker != o.Broker {
@@ -310,6 +324,9 @@ func (w *watcher) Turn(now node.Now, m node.Machine) bool {
 	}
 	return work
 }
+
+// Waits reports whether pulls have ended.
+func (w *watcher) Waits(m node.Machine) bool { return m.(*client.Client).Ended() > 0 }
 
 // Deadline is the next retry.
 func (w *watcher) Deadline() node.Time { return w.retry }

@@ -78,6 +78,7 @@ func (w *World) boot(n *host) (err error, ok bool) {
 	n.prepare, _ = m.(node.Preparer)
 	if n.spec.App != nil {
 		n.app = n.spec.App(life, m)
+		n.prompt, _ = n.app.(Prompt)
 	}
 	return nil, true
 }
@@ -143,7 +144,8 @@ func (w *World) kill(n *host, code int, reason string) {
 // endLife forgets everything that lived in the process.
 func (w *World) endLife(n *host) {
 	n.state, n.bootAt = stateOff, -1
-	n.machine, n.prepare, n.doer, n.app, n.peers = nil, nil, nil, nil, nil
+	n.machine, n.prepare, n.doer, n.peers = nil, nil, nil, nil
+	n.app, n.prompt = nil, nil
 	clear(n.inbox)
 	n.inbox, n.head = n.inbox[:0], 0
 	clear(n.watched)

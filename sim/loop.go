@@ -189,6 +189,9 @@ func (w *World) turn(n *host, now node.Now, inputs int) (ok bool) {
 	for range inputs {
 		w.give(n, now, n.take())
 	}
+	if n.prompt != nil {
+		n.prompt.Turn(now, n.machine)
+	}
 	n.machine.Settle(now, &n.fx)
 	if w.opts.SettleTwice && n.fx.Exit == nil { // an exit is final: repeating it is no news
 		n.again.Reset()
@@ -260,14 +263,17 @@ func (w *World) spin(n *host, now node.Now) {
 	}
 }
 
-// appTurn lets the node's App submit and drain; it reports whether the machine
-// has to settle again.
+// appTurn lets the node's App submit and drain, unless it did so before Settle; it
+// reports whether another batch has to follow.
 func (w *World) appTurn(n *host, now node.Now) (worked bool) {
 	if n.app == nil {
 		return false
 	}
 	defer w.contain(n)
 	w.current = n
+	if n.prompt != nil {
+		return n.prompt.Waits(n.machine)
+	}
 	return n.app.Turn(now, n.machine)
 }
 

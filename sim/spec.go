@@ -37,6 +37,15 @@ type App interface {
 	Deadline() node.Time
 }
 
+// Prompt is an App that runs between the facts of a batch and its Settle, as one
+// on the machine's own loop does, so that its work needs no batch of its own.
+type Prompt interface {
+	App
+	// Waits reports whether Settle brought something that Turn would take; Turn then
+	// runs in a batch that follows at once.
+	Waits(m node.Machine) bool
+}
+
 // NodeSpec describes a node of a world.
 type NodeSpec struct {
 	// Name is unique in the world and made of letters, digits, '-', '_' and '.'.

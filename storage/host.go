@@ -79,11 +79,14 @@ func MessageID(store Host, physical ha.LogOffset) string {
 // ParseMessageID splits an offset message id; it is the inverse of MessageID
 // and accepts both letter cases.
 func ParseMessageID(id string) (Host, ha.LogOffset, error) {
-	b, err := hex.DecodeString(id)
-	if err != nil || (len(b) != hostV4Bytes+8 && len(b) != hostV6Bytes+8) {
+	var text [2 * (hostV6Bytes + 8)]byte
+	var bin [hostV6Bytes + 8]byte
+	n, err := hex.Decode(bin[:], text[:copy(text[:], id)])
+	b := bin[:n]
+	if err != nil || len(id) > len(text) || len(b) != hostV4Bytes+8 && len(b) != hostV6Bytes+8 {
 		return Host{}, 0, fmt.Errorf("message id %.64q: want 32 or 56 hex digits", id)
 	}
-	n := len(b) - 8
+	n -= 8
 	off := int64(binary.BigEndian.Uint64(b[n:]))
 	if off < 0 {
 		return Host{}, 0, fmt.Errorf("message id %.64q: negative log offset", id)

@@ -36,6 +36,7 @@ type Client struct {
 	sending int                   // sends past the gate of MaxInFlight
 	gate    []*operation          // sends in front of it, oldest first
 	dirty   []*operation          // to be looked at by Settle
+	spare   []*operation          // memory of dirty
 	wakes   wakeHeap
 
 	conns   []*conn // dialled and not down, in dialling order
@@ -104,6 +105,9 @@ func (c *Client) Take() []Outcome {
 	c.outcomes = c.outcomes[:0]
 	return out
 }
+
+// Ended is the number of outcomes that wait for Take.
+func (c *Client) Ended() int { return len(c.outcomes) }
 
 // Unfinished is the number of the caller's operations that have not ended.
 func (c *Client) Unfinished() int { return c.begun }

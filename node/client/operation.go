@@ -47,6 +47,11 @@ type operation struct {
 	create *creation
 	from   int64  // role id that reads prefer; 0 is the master
 	queue  *queue // subscription queue it works for; nil for the caller's own
+
+	// Memory of the usual operation, which needs one try.
+	firstTry     [1]Try
+	firstOpaque  [1]int32
+	firstRequest request
 }
 
 // pullArgs are the parts of a pull that Outcome does not hold.
@@ -69,6 +74,7 @@ func (c *Client) begin(op *operation, budget, perTry node.Time) Ticket {
 	op.deadline, op.perTry = c.now.Mono+budget, perTry
 	op.wakeAt = node.Never
 	op.state = opIdle
+	op.out.Tries, op.opaques = op.firstTry[:0:1], op.firstOpaque[:0]
 	c.ops[op.out.Ticket] = op
 	c.order = append(c.order, op)
 	if op.queue == nil {
@@ -106,11 +112,13 @@ func (c *Client) settleOperations() {
 			return
 		}
 		work := c.dirty
-		c.dirty = nil
+		c.dirty = c.spare[:0]
 		for _, op := range work {
 			op.isDirty = false
 			c.advance(op)
 		}
+		clear(work)
+		c.spare = work
 	}
 }
 
@@ -186,7 +194,11 @@ func (c *Client) connectTry(op *operation) bool {
 		return true
 	case k.up:
 		n := len(op.out.Tries) - 1
-		r := &request{conn: k, op: op, try: n}
+		r := &op.firstRequest
+		if n > 0 {
+			r = &request{}
+		}
+		*r = request{conn: k, op: op, try: n}
 		k.takesHeartbeats(c)
 		c.transmit(r, c.frame(op))
 		op.opaques[n] = r.opaque

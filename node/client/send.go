@@ -91,12 +91,17 @@ func (c *Client) uniqueKey() string {
 
 // properties lays out a message's properties.
 func properties(m *Message) (string, error) {
-	b := storage.AppendProperty(nil, storage.PropKeys, m.Key)
+	size := 64 + 2*len(m.Key) + len(m.Tag)
+	for _, p := range m.Properties {
+		size += len(p.Name) + len(p.Value) + 2
+	}
+	b := storage.AppendProperty(make([]byte, 0, size), storage.PropKeys, m.Key)
 	b = storage.AppendProperty(b, propUniqKey, m.Key)
-	all := []Property{{storage.PropKeys, m.Key}}
+	own := [2]Property{{storage.PropKeys, m.Key}, {storage.PropTags, m.Tag}}
+	used := own[:1]
 	if m.Tag != "" {
 		b = storage.AppendProperty(b, storage.PropTags, m.Tag)
-		all = append(all, Property{storage.PropTags, m.Tag})
+		used = own[:]
 	}
 	wait := "true"
 	if m.NoWait {
@@ -110,9 +115,11 @@ func properties(m *Message) (string, error) {
 		}
 		b = storage.AppendProperty(b, p.Name, p.Value)
 	}
-	for _, p := range append(all, m.Properties...) {
-		if !storage.ValidProperty(p.Name, p.Value) {
-			return "", fmt.Errorf("property %.80q has an empty or unprintable name or value", p.Name)
+	for _, list := range [...][]Property{used, m.Properties} {
+		for _, p := range list {
+			if !storage.ValidProperty(p.Name, p.Value) {
+				return "", fmt.Errorf("property %.80q has an empty or unprintable name or value", p.Name)
+			}
 		}
 	}
 	if len(b) > storage.MaxProperties {
@@ -203,6 +210,9 @@ func (op *operation) takeStored(t *Try, f *wire.Frame) {
 	}
 	t.Queue = h.QueueID
 	op.out.Offset, op.out.MsgID, op.out.Log = h.QueueOffset, strings.Clone(h.MsgID), logOf(h.MsgID)
+	if f.SendOK != nil && f.SendOK.MsgID == "" { // the text was made just now
+		op.out.MsgID = h.MsgID
+	}
 	op.out.Durability = durabilityOf(h.Durability)
 }
 

@@ -23,7 +23,10 @@ func (m OffsetMessageID) AppendText(dst []byte) []byte {
 }
 
 // String is the id as text.
-func (m OffsetMessageID) String() string { return string(m.AppendText(nil)) }
+func (m OffsetMessageID) String() string {
+	var text [56]byte
+	return string(m.AppendText(text[:0]))
+}
 
 // appendHex appends the low digits of n.
 func appendHex(dst []byte, n uint64, digits int) []byte {
@@ -40,8 +43,10 @@ func ParseOffsetMessageID(s string) (OffsetMessageID, error) {
 	if len(s) != 32 && len(s) != 56 {
 		return m, fmt.Errorf("offset message id %.60q: want 32 or 56 hex digits, have %d characters", s, len(s))
 	}
-	raw, err := hex.DecodeString(s)
-	if err != nil {
+	var text [56]byte
+	var bin [28]byte
+	raw := bin[:len(s)/2]
+	if _, err := hex.Decode(raw, text[:copy(text[:], s)]); err != nil {
 		return m, fmt.Errorf("offset message id %q: %w", s, err)
 	}
 	m.IPLen = uint8(len(raw) - 12)
