@@ -18,6 +18,7 @@ type Drill struct {
 	Name  string // "master-crash"
 	Story string // what happens and what it proves, one or two sentences
 	Real  bool   // also runs on real processes
+	Fine  bool   // it measures milliseconds: in a live world time must not run faster than it does
 	// Pin adjusts the drawn setup to what the drill is about.
 	Pin func(rnd *prng.Source, s *Setup)
 	// Faults makes the plan entries. Times count from Ready.
@@ -26,6 +27,8 @@ type Drill struct {
 	Assertions []Assertion
 	// Least is the least activity; a run below it is vacuous.
 	Least checker.Activity
+	// Rare are named states that some run of a large sweep must reach, though not each.
+	Rare []string
 	// Chaos and Calm are how long the faults and the healed phase last, simulated
 	// nanoseconds; zero takes the default.
 	Chaos, Calm int64
@@ -57,10 +60,15 @@ type Drill struct {
 type Assertion struct {
 	Name string
 	Text string // the clause in words
-	// Check returns "" when the clause holds, else what is wrong. A drill without a
-	// world has none: its findings carry the names of the clauses they break.
+	// Check returns "" when the clause holds, moot when this run could not put it to the
+	// test, else what is wrong. A drill without a world has none: its findings carry the
+	// names of the clauses they break.
 	Check func(r *Run) string
 }
+
+// moot is what a clause says whose premise did not come about: the run says nothing
+// about it. A sweep in which a clause never was anything else has not tested it.
+const moot = "(not put to the test)"
 
 // Title is ID and name.
 func (d *Drill) Title() string { return d.ID + " " + d.Name }

@@ -47,7 +47,7 @@ var leaderCrash = &Drill{
 		}},
 		{"no broker demotes itself", "masters that live keep their role", func(r *Run) string {
 			if r.masterStruck() {
-				return ""
+				return moot
 			}
 			if e, ok := r.Judge.First(event.Demoted, func(e event.Event) bool { return e.At > r.Judge.FirstFault && e.At < r.Healed }); ok {
 				return fmt.Sprintf("%s: %s", e.Node, e.Text)
@@ -56,7 +56,7 @@ var leaderCrash = &Drill{
 		}},
 		{"none is fenced", "losing a controller leader never fences a master", func(r *Run) string {
 			if r.masterStruck() || r.Setup.Lease != broker.LeaseRequired {
-				return ""
+				return moot
 			}
 			if e, ok := r.Judge.First(event.LeaseExpired, func(e event.Event) bool { return e.At > r.Judge.FirstFault && e.At < r.Healed }); ok {
 				return fmt.Sprintf("%s lost its lease %.1fs after the crash", e.Node, float64(e.At-r.Judge.FirstFault)/1e9)
@@ -65,17 +65,26 @@ var leaderCrash = &Drill{
 		}},
 		{"no needless election", "heartbeats of the interval count: a living master is not replaced", func(r *Run) string {
 			if r.masterStruck() {
-				return ""
+				return moot
 			}
 			if e, ok := r.Judge.First(event.Elected, func(e event.Event) bool { return e.At > r.Judge.FirstFault && e.At < r.Healed }); ok {
 				return fmt.Sprintf("%s epoch %d elected at %.1fs", e.Group, e.Epoch, float64(e.At)/1e9)
 			}
 			return ""
 		}},
+		{"a master lost with it is replaced", "the death of the leader keeps nobody from electing a successor while both are away", func(r *Run) string {
+			if !r.masterStruck() {
+				return moot
+			}
+			if e, ok := r.electedAfterFault(); !ok || e.At > r.Healed {
+				return "nobody was elected"
+			}
+			return ""
+		}},
 		{"the change is retried or known to have failed", "a proposal caught by the crash ends in a committed set", func(r *Run) string {
 			p, ok := r.Judge.First(event.AlterProposed, func(e event.Event) bool { return e.At > r.Judge.FirstFault })
 			if !ok {
-				return ""
+				return moot
 			}
 			if _, ok := r.Judge.First(event.SetAltered, func(e event.Event) bool { return e.Group == p.Group && e.At > p.At }); !ok {
 				return fmt.Sprintf("%s proposed %v at %.1fs and no set was ever committed", p.Node, p.Set, float64(p.At)/1e9)
@@ -121,7 +130,7 @@ var quorumLoss = &Drill{
 		{"nothing committed without quorum", "no promotion and no set change while the majority is gone", func(r *Run) string {
 			from, to, lost := r.quorumGap()
 			if !lost {
-				return ""
+				return moot
 			}
 			for i := range r.Judge.Roles {
 				if at := int64(r.Judge.Roles[i].At * 1e9); at > from+int64(time.Second) && at < to {
@@ -132,7 +141,7 @@ var quorumLoss = &Drill{
 		}},
 		{"minority loss is normal service", "two of five lost: a dead master is replaced as ever", func(r *Run) string {
 			if _, _, lost := r.quorumGap(); lost || !r.masterStruck() {
-				return ""
+				return moot
 			}
 			if _, ok := r.electedAfterFault(); !ok {
 				return "nobody was elected although a quorum was up"
@@ -142,7 +151,7 @@ var quorumLoss = &Drill{
 		{"lease off: writes go on", "a healthy master acknowledges through the whole gap", func(r *Run) string {
 			from, to, lost := r.quorumGap()
 			if !lost || r.Setup.Lease != broker.LeaseOff || r.Setup.Groups < 2 && r.brokerStruck() {
-				return ""
+				return moot
 			}
 			group := GroupName(r.Setup.Groups - 1)
 			if r.acksBetween(group, to-int64(10*time.Second), to) == 0 {
@@ -153,7 +162,7 @@ var quorumLoss = &Drill{
 		{"required: writes end by the deadline", "nothing is acknowledged after the last grant has run out", func(r *Run) string {
 			from, to, lost := r.quorumGap()
 			if !lost || r.Setup.Lease != broker.LeaseRequired {
-				return ""
+				return moot
 			}
 			for g := range r.Setup.Groups {
 				if n := r.acksBetween(GroupName(g), from+int64(r.Setup.LeaseDuration)+int64(time.Second), to); n > 0 {

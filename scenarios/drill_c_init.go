@@ -57,7 +57,7 @@ var initialise = &Drill{
 		}},
 		{"nothing without the opt-in", "several controllers without the opt-in elect no leader and take no broker", func(r *Run) string {
 			if r.Setup.Controllers == 1 || !r.planned("opt-in") {
-				return ""
+				return moot
 			}
 			if e, ok := r.Judge.First(event.LeaderChanged, func(e event.Event) bool { return !isBroker(e.Node) && e.Broker > 0 }); ok && e.At < r.stamp("opt-in") {
 				return fmt.Sprintf("%s had a leader at %s, the opt-in came at %s", e.Node, at(e.At), at(r.stamp("opt-in")))
@@ -65,6 +65,9 @@ var initialise = &Drill{
 			return ""
 		}},
 		{"not while one cannot be asked", "no leader before every configured controller has started and is in reach", func(r *Run) string {
+			if r.Setup.Controllers == 1 {
+				return moot
+			}
 			last := int64(0)
 			for i := range r.Setup.Controllers {
 				t, _ := r.startOf(ControllerNode(i))
@@ -72,7 +75,7 @@ var initialise = &Drill{
 			}
 			last = max(last, r.plannedCut())
 			e, ok := r.Judge.First(event.LeaderChanged, func(e event.Event) bool { return !isBroker(e.Node) && e.Broker > 0 })
-			if ok && r.Setup.Controllers > 1 && e.At < last {
+			if ok && e.At < last {
 				return fmt.Sprintf("%s had a leader at %s, the last controller was in reach at %s", e.Node, at(e.At), at(last))
 			}
 			return ""

@@ -31,26 +31,29 @@ var leaseExpiry = &Drill{
 		{"required: writes end by the deadline", "when grants are lost the master is not writable once the last one has run out, without any message", func(r *Run) string {
 			from, to := r.grantsLost()
 			if r.Setup.Lease != broker.LeaseRequired {
-				return ""
+				return moot
 			}
 			e, ok := r.Judge.First(event.LeaseExpired, func(e event.Event) bool { return e.At > from && e.At < to })
-			if limit := from + int64(r.Setup.LeaseDuration) + int64(100*time.Millisecond); !ok || e.At > limit {
+			if limit := from + int64(r.Setup.LeaseDuration) + r.within(100*time.Millisecond); !ok || e.At > limit {
 				return fmt.Sprintf("grants were lost from %s, the lease of %v had not ended by %s", at(from), r.Setup.LeaseDuration, at(limit))
 			}
 			return ""
 		}},
 		{"nothing acknowledged without a lease", "no SEND_OK leaves a broker between the end of its lease and the next grant", func(r *Run) string {
 			if r.Setup.Lease != broker.LeaseRequired {
-				return ""
+				return moot
 			}
 			return r.acksUnleased()
 		}},
 		{"off: writes go on", "without leases the master acknowledges through the whole gap", func(r *Run) string {
 			from, to := r.grantsLost()
-			if e, ok := r.electionAfter(from); ok && e.At < to {
-				return "" // a stream whose acknowledgements are lost soon carries nothing: heartbeats too were lost
+			if r.Setup.Lease != broker.LeaseOff {
+				return moot
 			}
-			if r.Setup.Lease == broker.LeaseOff && r.acksBetween(GroupName(0), to-int64(2*time.Second), to) == 0 {
+			if e, ok := r.electionAfter(from); ok && e.At < to {
+				return moot // a stream whose acknowledgements are lost soon carries nothing: heartbeats too were lost
+			}
+			if r.acksBetween(GroupName(0), to-int64(2*time.Second), to) == 0 {
 				return fmt.Sprintf("nothing was acknowledged in the last 2s of a gap from %s to %s", at(from), at(to))
 			}
 			return ""

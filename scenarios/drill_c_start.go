@@ -54,6 +54,9 @@ var startUp = &Drill{
 			if r.sampled.unleased == "" && r.Setup.Lease == broker.LeaseRequired && r.Judge.Marks["role without lease"] > 0 {
 				return "no sample names the lease as what is missing"
 			}
+			if r.Setup.Lease != broker.LeaseRequired {
+				return moot
+			}
 			return r.sampled.early
 		}},
 		{"lease but store not promotable", "a lease that arrives before the barrier is durable makes nothing writable", func(r *Run) string {

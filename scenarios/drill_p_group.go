@@ -44,9 +44,9 @@ var joinUnderLoad = &Drill{
 			back := r.stamp("far slave back")
 			e, ok := r.Judge.First(event.SetAltered, func(e event.Event) bool { return setWith(r.victim)(e) && e.At > back })
 			if !ok || back == 0 {
-				return ""
+				return moot
 			}
-			last, limit := back, int64(600*time.Millisecond)
+			last, limit := back, r.within(600*time.Millisecond)
 			for i := range r.Judge.AckLog {
 				a := &r.Judge.AckLog[i]
 				if a.At < back || a.At > e.At+int64(time.Second) {

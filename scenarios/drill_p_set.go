@@ -42,7 +42,7 @@ var lastStanding = &Drill{
 				return ""
 			}
 			if s := r.neverAlone(); s != "" {
-				return ""
+				return moot
 			}
 			return "nobody was elected from the retained members"
 		}},
@@ -194,7 +194,7 @@ var slowCommitAlter = &Drill{
 		{"union until the set epoch rises", "once B is cut off nothing is acknowledged before the proposal that names it has ended", func(r *Run) string {
 			from, to := r.stamp("b cut"), r.stamp("slow commit")
 			for i := range r.Judge.AckLog {
-				if a := &r.Judge.AckLog[i]; from > 0 && a.At > from+int64(200*time.Millisecond) && a.At < to {
+				if a := &r.Judge.AckLog[i]; from > 0 && a.At > from+r.within(200*time.Millisecond) && a.At < to {
 					return fmt.Sprintf("%s acknowledged at %s, B was cut off at %s, the proposal committed at %s", a.Node, at(a.At), at(from), at(to))
 				}
 			}

@@ -129,7 +129,7 @@ var incarnation = &Drill{
 		{"the proposal names the life", "a proposal commits only for the lives that are registered: none with another life of the victim commits after its registration", func(r *Run) string {
 			known, ok := r.Judge.First(event.BrokerRegistered, func(e event.Event) bool { return ofBroker(r.victim)(e) && e.At > r.stamp("new life") })
 			if !ok || r.stamp("new life") == 0 {
-				return ""
+				return moot
 			}
 			e, ok := r.Judge.First(event.SetAltered, func(e event.Event) bool { return setWith(r.victim)(e) && e.At > known.At })
 			f, followed := r.Judge.First(event.Following, func(f event.Event) bool { return f.Node == r.victimNode && f.At > known.At })
@@ -209,7 +209,7 @@ var fsyncLie = &Drill{
 	Assertions: []Assertion{
 		{"a failed sync ends the life", "the broker whose sync failed stops with the code that supervisors do not restart on", func(r *Run) string {
 			if r.stamp("sync fails") == 0 {
-				return ""
+				return moot
 			}
 			for i, l := range r.Judge.Lives {
 				if l.Node == r.victimNode && l.Phase == sim.Down && r.Judge.LivesAt[i] >= r.stamp("sync fails") {
@@ -223,7 +223,7 @@ var fsyncLie = &Drill{
 		}},
 		{"a suspect store leads nothing", "the store whose sync failed is not elected until its disk was replaced", func(r *Run) string {
 			if r.stamp("sync fails") == 0 {
-				return ""
+				return moot
 			}
 			for i := range r.Judge.Events {
 				if e := &r.Judge.Events[i]; e.Kind == event.Elected && e.Broker == r.victim && e.At > r.stamp("sync fails") {

@@ -127,10 +127,40 @@ func (j *Judge) OnEvent(e event.Event) {
 		}
 		j.committed(e)
 	}
+	if m := rareState(&e); m != "" {
+		j.Marks[m]++
+	}
 	if len(j.Events) < maxEventsKept && e.Kind != event.LeaseInstalled && e.Kind != event.LeaseGranted {
 		j.Events = append(j.Events, e)
 	}
 }
+
+// rareState names the state that an event shows, of those that few runs reach and
+// that a sweep must have seen; "" for all others.
+func rareState(e *event.Event) string {
+	switch e.Kind {
+	case event.Elected:
+		return rareElected[e.Text]
+	case event.Truncated:
+		if e.Count > 0 {
+			return "log cut"
+		}
+	case event.AlterRefused:
+		return "set change refused"
+	case event.RebuildNeeded:
+		return "rebuild needed"
+	case event.ConfirmFrozen:
+		return "confirm frozen"
+	case event.LeaseExpired:
+		return "lease expired"
+	case event.ElectionFailed:
+		return "nobody electable"
+	}
+	return ""
+}
+
+// rareElected names elections that are not the usual ones.
+var rareElected = map[string]string{"retained": "elected from the retained", "all-back": "elected when all were back", "unclean": "elected uncleanly"}
 
 // duplicate filters the committed changes that every controller reports: the
 // first to apply one speaks for all.

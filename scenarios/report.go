@@ -84,6 +84,7 @@ type RoleChange struct {
 type AssertionMade struct {
 	Name   string `json:"name"`
 	Holds  bool   `json:"holds"`
+	Moot   bool   `json:"moot,omitempty"` // its premise did not come about: nothing was tested
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -23,6 +23,7 @@ type sweepFlags struct {
 	twice int
 	first bool
 	set   []string
+	marks bool
 	out   output
 }
 
@@ -47,6 +48,7 @@ A failure prints the command that brings it back; the table and what was drawn c
 	c.Flags().StringVar(&f.shard, "shard", "", "I/N: only the I-th of N parts, 1 ≤ I ≤ N")
 	c.Flags().IntVar(&f.twice, "twice", 20, "one run in this many is made twice and compared; 0 none")
 	c.Flags().BoolVar(&f.first, "first", false, "stop at the first breach")
+	c.Flags().BoolVar(&f.marks, "require-marks", false, "fail when no run put a clause to the test, or reached a rare state that its drill names")
 	c.Flags().StringArrayVar(&f.set, "set", nil, "override a drawn option, name=value")
 	c.Flags().StringVar(&f.out.file, "json", "", "write one report a line to this file")
 	if err := c.RegisterFlagCompletionFunc("drill", completeDrills); err != nil {
@@ -87,6 +89,10 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 	}
 	err = t.finish()
 	t.histogram()
+	if holes := t.holes(); err == nil && f.marks && len(holes) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d clauses or rare states were never reached\n", len(holes))
+		return errFailed
+	}
 	return err
 }
 

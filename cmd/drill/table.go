@@ -22,6 +22,8 @@ type row struct {
 	rto      map[checker.Stage][]int64
 	simSec   float64
 	wallSec  float64
+	tested   map[string]int // clause → runs that put it to the test
+	marks    map[string]int // named state → how often it was reached
 }
 
 // table gathers reports by drill, prints failures as they come and a table at
@@ -49,7 +51,7 @@ func (t *table) add(r *scenarios.Report, err error) {
 	}
 	x := t.rows[r.Drill]
 	if x == nil {
-		x = &row{id: r.Drill, verdicts: map[scenarios.Verdict]int{}, rto: map[checker.Stage][]int64{}}
+		x = &row{id: r.Drill, verdicts: map[scenarios.Verdict]int{}, rto: map[checker.Stage][]int64{}, tested: map[string]int{}, marks: map[string]int{}}
 		t.rows[r.Drill] = x
 	}
 	x.runs++
@@ -72,6 +74,12 @@ func (t *table) add(r *scenarios.Report, err error) {
 	}
 	for m, n := range r.Marks {
 		t.marks[m] += n
+		x.marks[m] += n
+	}
+	for i := range r.Assertions {
+		if !r.Assertions[i].Moot {
+			x.tested[r.Assertions[i].Name]++
+		}
 	}
 	if r.Verdict != scenarios.Pass {
 		t.fail(r)
@@ -136,6 +144,29 @@ func (x *row) rpo() string {
 	return fmt.Sprintf("%d/%d ok", x.lost, x.allowed)
 }
 
+// holes lists what no run of the table reached: clauses whose premise never came
+// about, and rare states that a drill names. A handful of runs has holes by nature;
+// in a large sweep each is something that the drills only seem to test.
+func (t *table) holes() (out []string) {
+	for _, d := range scenarios.Drills() {
+		x := t.rows[d.ID]
+		if x == nil {
+			continue
+		}
+		for i := range d.Assertions {
+			if name := d.Assertions[i].Name; x.tested[name] == 0 {
+				out = append(out, fmt.Sprintf("%s: no run put %q to the test", d.ID, name))
+			}
+		}
+		for _, m := range d.Rare {
+			if x.marks[m] == 0 {
+				out = append(out, fmt.Sprintf("%s: no run reached %q", d.ID, m))
+			}
+		}
+	}
+	return out
+}
+
 var stageShort = map[checker.Stage]string{checker.Detect: "det", checker.Elect: "elect", checker.ApplyRole: "role",
 	checker.CatchUp: "catch", checker.Route: "route", checker.FirstSend: "send", checker.FirstConsume: "read"}
 
@@ -169,6 +200,12 @@ func (t *table) histogram() {
 	fmt.Fprintln(t.out, "rare states reached:")
 	for _, m := range sorted(t.marks) {
 		fmt.Fprintf(t.out, "  %-44s %d\n", m, t.marks[m])
+	}
+	if holes := t.holes(); len(holes) > 0 {
+		fmt.Fprintln(t.out, "never reached:")
+		for _, h := range holes {
+			fmt.Fprintln(t.out, "  "+h)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,9 +51,8 @@ func work(in io.Reader, out io.Writer) error {
 		}
 		rep := runOnce(j)
 		if j.twice {
-			if again := runOnce(j); again.Hash != rep.Hash {
-				rep.Verdict = scenarios.Broken
-				rep.Reason = fmt.Sprintf("two runs of one seed differ: hash %s and %s", rep.Hash, again.Hash)
+			if why := differ(rep, runOnce(j)); why != "" {
+				rep.Verdict, rep.Reason = scenarios.Broken, "two runs of one seed differ: "+why
 			}
 		}
 		if err := rep.WriteJSON(out); err != nil {
@@ -60,6 +60,27 @@ func work(in io.Reader, out io.Writer) error {
 		}
 	}
 	return lines.Err()
+}
+
+// differ says in what two reports of one seed differ, "" when in nothing but wall
+// time. Equal hashes mean that the world went the same way; the judges must have
+// said the same about it too.
+func differ(first, second *scenarios.Report) string {
+	a, b := *first, *second
+	a.WallSeconds, b.WallSeconds = 0, 0
+	x, err := json.Marshal(&a)
+	y, err2 := json.Marshal(&b)
+	switch {
+	case err != nil || err2 != nil:
+		return fmt.Sprintf("their reports do not encode: %v, %v", err, err2)
+	case a.Hash != b.Hash:
+		return fmt.Sprintf("hash %s and %s", a.Hash, b.Hash)
+	case a.Verdict != b.Verdict || a.Reason != b.Reason:
+		return fmt.Sprintf("%s (%s) and %s (%s)", a.Verdict, a.Reason, b.Verdict, b.Reason)
+	case !bytes.Equal(x, y):
+		return "the same hash and verdict, another report"
+	}
+	return ""
 }
 
 func (j job) String() string {
