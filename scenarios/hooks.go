@@ -115,6 +115,9 @@ func (r *Run) onLife(node string, phase sim.Phase, do func(l sim.LifeChange)) {
 // after does something d from now.
 func (r *Run) after(d time.Duration, do func()) { r.World.At(r.World.Now()+int64(d), do) }
 
+// within is a limit of milliseconds, widened by what the world itself may be late.
+func (r *Run) within(d time.Duration) int64 { return int64(d + r.World.Slack()) }
+
 // mark notes that the run reached a named state; Least may demand it.
 func (r *Run) mark(name string) { r.Judge.Marks[name]++ }
 
