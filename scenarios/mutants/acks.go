@@ -57,7 +57,7 @@ var _ = add(
 			}
 `, `			_ = r
 `}},
-		Drills: []string{"A1", "P-slow-commit-alter"},
+		Drills: []string{"P-slow-commit-alter", "A1"},
 	},
 	Mutant{
 		Name: "floor-checked-at-admission-only", Rule: "P6",

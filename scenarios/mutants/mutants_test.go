@@ -6,10 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"lockstep/scenarios"
 )
 
-// TestMutantsApply: every mutant fits the code of today, changes it, and the
-// result still parses.
+// TestMutantsApply: every mutant fits the code of today, changes it, the result
+// still parses, and the drills that should kill it exist.
 func TestMutantsApply(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range All() {
@@ -21,6 +23,11 @@ func TestMutantsApply(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 			continue
+		}
+		for _, d := range m.Drills {
+			if _, err := scenarios.Find(d); err != nil {
+				t.Errorf("mutant %s: %v", m.Name, err)
+			}
 		}
 		for _, e := range m.edits() {
 			if e.Old == e.New || e.Old == "" {

@@ -17,7 +17,7 @@ var _ = add(
 		File:   "node/broker/syncset.go",
 		Old:    "if !j.passed && r.acked >= max(b.confirm, b.waiters.acknowledged, b.role.barrierEnd) {",
 		New:    "if !j.passed {",
-		Drills: []string{"A1", "A3"},
+		Drills: []string{"A3", "A1"},
 	},
 	Mutant{
 		Name: "epoch-entry-before-its-data", Rule: "P9",
@@ -81,6 +81,6 @@ var _ = add(
 		File:   "node/broker/role.go",
 		Old:    "	b.closeReplicas(reason)\n",
 		New:    "",
-		Drills: []string{"A5", "A6"},
+		Drills: []string{"A6", "A5"},
 	},
 )

@@ -21,11 +21,11 @@ var _ = add(
 	},
 	Mutant{
 		Name: "queue-table-not-rebuilt", Rule: "P7, M1",
-		Why:    "recovery does not dispatch the records that the queue files lack: queue offsets are given out a second time, or the replica cannot go on",
+		Why:    "recovery does not dispatch the records that the queue files lack: the replica goes on with queues that begin where it came back, and hides what lies before when it leads",
 		File:   "storage/apply.go",
 		Old:    "if f.Kind == FoundRecord && at >= r.dispatched {",
 		New:    "if f.Kind == FoundRecord && at >= r.tail.end {",
-		Drills: []string{"A1", "A3"},
+		Drills: []string{"M-fresh-reader"},
 	},
 	Mutant{
 		Name: "p5-cache-drop", Rule: "P5",
