@@ -64,6 +64,9 @@ func loadBroker(c *conf, f *confFlags) (unit, []string, error) {
 	c.addresses(&o, &at, &p)
 	path, err := absolute(at.StorePathRootDir)
 	c.problem(err)
+	if at.StorePathRootDir == "" {
+		c.problemf("storePathRootDir is empty: name the directory for this broker's log")
+	}
 	c.brokerModes(&at, path)
 	c.policy(&o)
 	if o.NamesrvAddr == nil && !c.file.Has("namesrvAddr") {
@@ -73,8 +76,8 @@ func loadBroker(c *conf, f *confFlags) (unit, []string, error) {
 	so := storage.Options{Cluster: o.BrokerClusterName, Group: o.BrokerName, Segment: o.MappedFileSizeCommitLog,
 		QueueUnits: at.MappedFileSizeConsumeQueue / 20, MaxRecord: int(min(o.MappedFileSizeCommitLog-storage.BlankHeader, wire.MaxFrameBytes/2)),
 		RequirePropCRC: o.EnabledAppendPropCRC, ProcessID: os.Getpid(), Entropy: rand.Reader}
-	if at.MappedFileSizeConsumeQueue%20 != 0 {
-		c.problemf("mappedFileSizeConsumeQueue=%d is not a multiple of 20", at.MappedFileSizeConsumeQueue)
+	if n := at.MappedFileSizeConsumeQueue; n <= 0 || n%20 != 0 {
+		c.problemf("mappedFileSizeConsumeQueue=%d is not a multiple of 20 above 0", n)
 	}
 	if len(c.problems) == 0 {
 		c.problem(so.Validate())

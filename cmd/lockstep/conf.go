@@ -121,9 +121,9 @@ func (c *conf) finish(allowUnknown bool) error {
 		case slices.Contains(java, e.Key):
 			ignored = append(ignored, e.Key)
 		case allowUnknown:
-			c.notes = append(c.notes, fmt.Sprintf("%s:%d: %s is unknown and has no effect", c.file.Name, e.Line, e.Key))
+			c.notes = append(c.notes, fmt.Sprintf("%s: %s is unknown and has no effect", c.file.Where(e), e.Key))
 		default:
-			c.problem(fmt.Errorf("%s:%d: unknown key %s%s; correct it, remove it, or start with --allow-unknown", c.file.Name, e.Line, e.Key, c.near(e.Key, java)))
+			c.problem(fmt.Errorf("%s: unknown key %s%s; correct it, remove it, or start with --allow-unknown", c.file.Where(e), e.Key, c.near(e.Key, java)))
 		}
 	}
 	if len(ignored) > 0 {

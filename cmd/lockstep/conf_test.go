@@ -59,6 +59,10 @@ func TestRefusedConfigurations(t *testing.T) {
 		{"one port twice", "broker", brokerLines(dir, "listenPort=10912"), []string{"replication needs a port of its own (haListenPort)"}},
 		{"own address as controller", "broker", brokerLines(dir, "listenPort=9878"), []string{"controllerAddr 127.0.0.1:9878 is this broker's own address"}},
 		{"odd consume queue files", "broker", brokerLines(dir, "mappedFileSizeConsumeQueue=4001"), []string{"not a multiple of 20"}},
+		{"consume queue files of nothing", "broker", brokerLines(dir, "mappedFileSizeConsumeQueue=0"), []string{"mappedFileSizeConsumeQueue=0 is not a multiple of 20 above 0"}},
+		{"store in the working directory", "broker", []string{"brokerName=broker-a", "controllerAddr=127.0.0.1:9878", "storePathRootDir="}, []string{"storePathRootDir is empty"}},
+		{"TLS that is not there", "broker", brokerLines(dir, "useTLS=true"), []string{"useTLS=true: this version has no TLS"}},
+		{"not UTF-8", "broker", brokerLines(dir, "regionId=\xff\xfe"), []string{":", "is not UTF-8"}},
 		{"tiny segments", "broker", brokerLines(dir, "mappedFileSizeCommitLog=100"), []string{"mappedFileSizeCommitLog 100"}},
 
 		{"no peers", "controller", controllerLines(dir), []string{"controllerDLegerPeers is missing"}},

@@ -41,4 +41,5 @@ func refuseAccessControl(c *conf) {
 	for _, key := range []string{"aclEnable", "authenticationEnabled", "authorizationEnabled", "migrateAuthFromV1Enabled"} {
 		c.refuse(key, "true", "this version has no access control: everybody could do everything; protect the ports otherwise and remove the line")
 	}
+	c.refuse("useTLS", "true", "this version has no TLS: all would travel in the clear; protect the network otherwise and remove the line")
 }

@@ -12,18 +12,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Limits of a configuration file.
 const (
 	MaxBytes = 1 << 20
 	MaxLines = 10_000
+	// maxFaults bounds the messages about one file that is something else.
+	maxFaults = 20
 )
 
 // Entry is one key of a file.
 type Entry struct {
 	Key, Value string
-	Line       int // 1 for the first line
+	Line       int // 1 for the first line, 0 for an override
 	used       bool
 }
 
@@ -48,6 +51,13 @@ func Parse(name string, text []byte) (*File, error) {
 		}
 		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
 		if line == "" || line[0] == '#' || line[0] == '!' {
+			continue
+		}
+		if !utf8.ValidString(line) {
+			errs = append(errs, fmt.Errorf("%s:%d: %.80q is not UTF-8; save the file as UTF-8 text", name, i+1, line))
+			if len(errs) >= maxFaults {
+				return nil, errors.Join(append(errs, fmt.Errorf("%s: more faults are not listed; is it a configuration file?", name))...)
+			}
 			continue
 		}
 		at := strings.IndexAny(line, "=:")
@@ -106,10 +116,19 @@ func Keys(options any) []string {
 // Set adds a key or replaces its value, as an override from a command line does.
 func (f *File) Set(key, value string) {
 	if e := f.find(key); e != nil {
-		e.Value = value
+		e.Value, e.Line = value, 0
 		return
 	}
 	f.Entries = append(f.Entries, &Entry{Key: key, Value: value})
+}
+
+// Where names the place that an entry comes from, for messages: file:line, or
+// --set for an override.
+func (f *File) Where(e *Entry) string {
+	if e.Line == 0 {
+		return "--set"
+	}
+	return fmt.Sprintf("%s:%d", f.Name, e.Line)
 }
 
 // Has reports whether the file gives the key.
@@ -129,7 +148,7 @@ func (f *File) Bind(options any) error {
 		}
 		e.used = true
 		if err := set(v, e.Value, unit); err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %s=%s: %w", f.Name, e.Line, key, e.Value, err))
+			errs = append(errs, fmt.Errorf("%s: %s=%s: %w", f.Where(e), key, e.Value, err))
 		}
 	})
 	return errors.Join(errs...)

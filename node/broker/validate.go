@@ -2,8 +2,11 @@ package broker
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"lockstep/internal/ha"
 )
@@ -39,8 +42,10 @@ func (c *complaints) unless(ok bool, format string, args ...any) {
 func (o *Options) validateNames(c *complaints) {
 	c.unless(o.BrokerName != "", "brokerName is empty: name the group, the same on each of its replicas")
 	c.unless(o.BrokerClusterName != "", "brokerClusterName is empty")
-	c.unless(o.Address != "", "brokerAddr is empty: set brokerIP1 and listenPort to what clients dial")
-	c.unless(o.HAAddress != "", "haServerAddr is empty: set brokerIP2 and haListenPort to what slaves dial")
+	c.unless(printable(o.BrokerName), "brokerName %q has unprintable characters or is not UTF-8", o.BrokerName)
+	c.unless(printable(o.BrokerClusterName), "brokerClusterName %q has unprintable characters or is not UTF-8", o.BrokerClusterName)
+	c.unless(dialable(o.Address), "brokerAddr %q is nothing clients can dial: set brokerIP1 and listenPort", o.Address)
+	c.unless(dialable(o.HAAddress), "haServerAddr %q is nothing slaves can dial: set brokerIP2 and haListenPort", o.HAAddress)
 	c.unless(o.Address == "" || o.Address != o.HAAddress,
 		"brokerAddr and haServerAddr are both %s: replication needs a port of its own (haListenPort)", o.Address)
 	c.unless(len(o.ControllerAddr) > 0,
@@ -49,17 +54,38 @@ func (o *Options) validateNames(c *complaints) {
 	c.unless(len(o.NamesrvAddr) <= maxNamesrvs, "namesrvAddr lists %d name servers, at most %d", len(o.NamesrvAddr), maxNamesrvs)
 	seen := map[string]bool{}
 	for _, a := range o.ControllerAddr {
-		c.unless(strings.Contains(a, ":"), "controllerAddr %q is not host:port", a)
+		c.unless(dialable(a), "controllerAddr %q is not host:port", a)
 		c.unless(a != o.Address && a != o.HAAddress, "controllerAddr %s is this broker's own address", a)
 		c.unless(!seen[a], "controllerAddr lists %s twice", a)
 		seen[a] = true
 	}
+	for _, a := range o.NamesrvAddr {
+		c.unless(dialable(a), "namesrvAddr %q is not host:port", a)
+	}
+}
+
+// dialable reports whether others can reach addr, as far as its text tells: a
+// host without blanks, which is not the unspecified address, and a port.
+func dialable(addr string) bool {
+	i := strings.LastIndexByte(addr, ':')
+	if i <= 0 {
+		return false
+	}
+	host := addr[:i]
+	port, err := strconv.ParseUint(addr[i+1:], 10, 16)
+	return err == nil && port > 0 && host != "0.0.0.0" && host != "[::]" && printable(host) && !strings.ContainsAny(host, " /,;")
+}
+
+// printable reports whether name survives JSON, logs and tables unchanged.
+func printable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func (o *Options) validateReplicas(c *complaints) {
 	n := o.TotalReplicas
 	c.unless(n >= 1 && n <= maxReplicas, "totalReplicas %d is not in 1..%d", n, maxReplicas)
-	c.unless(o.MinInSyncReplicas >= 0 && o.MinInSyncReplicas <= n,
+	c.unless(o.MinInSyncReplicas >= 0, "minInSyncReplicas %d is negative; 0 means the default", o.MinInSyncReplicas)
+	c.unless(o.MinInSyncReplicas <= n,
 		"minInSyncReplicas %d is above totalReplicas %d: no write could ever be admitted; lower the floor or add replicas", o.MinInSyncReplicas, n)
 	c.unless(o.InSyncReplicas >= 1 && o.InSyncReplicas <= n,
 		"inSyncReplicas %d is not in 1..totalReplicas %d: no write could ever be acknowledged", o.InSyncReplicas, n)
