@@ -7,7 +7,7 @@ SEED     ?= 1
 DRILL    ?= A3
 FUZZTIME ?= 20s
 
-.PHONY: test race drills sweep replay bench fuzz tidy chaos mutants
+.PHONY: test race drills live sweep replay bench fuzz tidy chaos mutants
 
 test:
 	$(GO) test ./...
@@ -15,9 +15,13 @@ test:
 race:
 	$(GO) test -race ./node/host/... ./storage/vfs
 	$(GO) test -race ./storage -crash-states 1
+	$(GO) test -race -skip 'TestDrills/(A1|A4|P-)|TestAssertions' ./chaos/live
 
 drills:
 	$(GO) run ./cmd/drill run --all
+
+live:
+	$(GO) run ./cmd/drill live --all --jobs 2
 
 sweep:
 	$(GO) run ./cmd/drill sweep --seeds $(SEEDS)

@@ -25,7 +25,7 @@ var parallelWait = &Drill{
 		s.Groups, s.Replicas, s.Rate, s.Clients = 2, pick(rnd, 2, 3), 20, 4
 		s.All, s.Min = true, 2
 		s.Flush, s.Class = broker.SyncFlush, pick(rnd, ha.ClassDurable, ha.ClassReceived)
-		s.CodecInLoop = false
+		s.CodecInLoop, s.Silent = false, true // a commit's flush would stand before a send's
 		s.HeartbeatTimeout = 10 * time.Second
 	},
 	World: func(s *Setup, o *sim.Options) {
@@ -77,8 +77,8 @@ var parallelWait = &Drill{
 			if len(alone) == 0 {
 				return moot
 			}
-			if r.jitter() > 0 { // the host may hold up one of them: most tell
-				alone = []int64{checker.Percentile(alone, 50)}
+			if r.jitter() > 0 { // the host may hold up any of them
+				alone = []int64{r.typical(alone)}
 			}
 			for _, d := range alone {
 				if d >= sum {
@@ -98,8 +98,8 @@ var parallelWait = &Drill{
 		}},
 		{"across groups", "slow disks in one group leave the median of the other where it was", func(r *Run) string {
 			before, _, _ := r.waits()
-			after := checker.Percentile(r.sendWaits(GroupName(0), r.stamp("slow disks"), Ready+int64(55*time.Second)), 50)
-			slow := checker.Percentile(r.sendWaits(GroupName(1), r.stamp("slow disks"), Ready+int64(55*time.Second)), 50)
+			after := r.typical(r.sendWaits(GroupName(0), r.stamp("slow disks"), Ready+int64(55*time.Second)))
+			slow := r.typical(r.sendWaits(GroupName(1), r.stamp("slow disks"), Ready+int64(55*time.Second)))
 			if after > before+int64(time.Millisecond+r.jitter()) || slow < before+int64(waitFlush) {
 				return fmt.Sprintf("group a: %.2f ms before, %.2f ms while group b took %.2f ms", ms(before), ms(after), ms(slow))
 			}
@@ -108,9 +108,18 @@ var parallelWait = &Drill{
 	},
 }
 
-// jitter is what the computer adds to most of the waits: nothing where time is
+// jitter is what the computer adds to the typical wait: nothing where time is
 // simulated, 3 ms on a busy one.
 func (r *Run) jitter() time.Duration { return r.World.Slack() / 32 }
+
+// typical is the median of waits; on a real computer, which only ever adds to a
+// wait, what the fastest tenth needs.
+func (r *Run) typical(waits []int64) int64 {
+	if r.jitter() > 0 {
+		return checker.Percentile(waits, 10)
+	}
+	return checker.Percentile(waits, 50)
+}
 
 // waitFlush is what a flush takes in B12.
 const waitFlush = 12 * time.Millisecond
@@ -131,7 +140,7 @@ func (r *Run) waits() (median, floor, sum int64) {
 	if r.Setup.Class == ha.ClassDurable {
 		replication += flush
 	}
-	median = checker.Percentile(r.sendWaits(GroupName(0), r.stamp("far slaves"), r.stamp("slow disks")), 50)
+	median = r.typical(r.sendWaits(GroupName(0), r.stamp("far slaves"), r.stamp("slow disks")))
 	return median, max(flush, replication), flush + replication
 }
 

@@ -54,7 +54,12 @@ type Report struct {
 	Marks            map[string]int   `json:"marks,omitempty"`
 	Pace             int64            `json:"pace,omitempty"`   // of a live run: seconds of the nodes in a real one
 	Mapped           []string         `json:"mapped,omitempty"` // of a live run: how faults were carried out
-	Answers          FourAnswers      `json:"answers"`
+	// StallMillis is the longest time, real, for which the computer held up the nodes of
+	// a live run; Disturbed are earlier runs that failed by times alone and were held up
+	// for too long to be judged.
+	StallMillis int64       `json:"stallMillis,omitempty"`
+	Disturbed   []string    `json:"disturbed,omitempty"`
+	Answers     FourAnswers `json:"answers"`
 }
 
 // Option is one drawn option.

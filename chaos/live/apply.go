@@ -52,9 +52,9 @@ func (w *World) apply(x atom, on bool) {
 			n.clock.step(f.Arg)
 		}
 	case sim.ClockDrift:
-		n.clock.setRate(n.clock.drift() + int64(sign(on))*f.Arg)
+		n.clock.drift(int64(sign(on)) * f.Arg)
 	case sim.ClockFreeze:
-		n.clock.setRate(n.clock.drift() - int64(sign(on))*million)
+		n.clock.drift(-int64(sign(on)) * million)
 	default:
 		w.applyDisk(n, f, on)
 	}

@@ -1,7 +1,7 @@
 package live
 
 import (
-	"sync/atomic"
+	"sync"
 
 	"lockstep/node"
 	"lockstep/node/host"
@@ -29,51 +29,44 @@ func (p *pacer) now() int64 { return int64(p.clock().Mono-p.began.Mono) * p.pace
 // real is how long a time of the world lasts.
 func (p *pacer) real(nanos int64) int64 { return nanos / p.pace }
 
-// skew is how one node's clocks differ from the true time: a rate in parts per
-// million since a moment, as a real clock's, and a wall clock that is off.
-type skew struct {
-	since, mono int64 // true time of the last change and what the clock showed then
-	ppm         int64
-	wall        int64 // milliseconds
-}
-
-func (s *skew) at(t int64) int64 {
-	d := t - s.since
-	return s.mono + d + d/million*s.ppm + d%million*s.ppm/million
-}
-
-// nodeClock is the clock of one node; it is read from many goroutines.
+// nodeClock is the clock of one node: it runs at a rate, in parts per million more
+// than the true time, since a moment, as a real clock does. Many goroutines read it.
 type nodeClock struct {
-	true  *pacer
-	state atomic.Pointer[skew]
+	true *pacer
+
+	mu          sync.Mutex // held while it is read, so that nobody sees it go back
+	since, mono int64      // true time of the last change, and what the clock showed then
+	ppm         int64
+	wall        int64 // milliseconds that the wall clock is off
 }
 
-func newClock(p *pacer, s skew) *nodeClock {
-	c := &nodeClock{true: p}
-	c.state.Store(&s)
-	return c
+// show is what the clock shows at a true time.
+func (c *nodeClock) show(t int64) int64 {
+	d, ppm := t-c.since, max(c.ppm, -million) // a clock that is slow and then frozen stands still
+	return c.mono + d + d/million*ppm + d%million*ppm/million
 }
 
 // now samples the clocks. The wall clock runs at the pace of the world too: the age
 // of a file and a retention time must agree.
 func (c *nodeClock) now() node.Now {
-	t, s := c.true.now(), c.state.Load()
-	return node.Now{Mono: node.Time(s.at(t)), Wall: c.true.began.Wall + t/million + s.wall}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.true.now()
+	return node.Now{Mono: node.Time(c.show(t)), Wall: c.true.began.Wall + t/million + c.wall}
 }
 
-// setRate changes the drift from now on.
-func (c *nodeClock) setRate(ppm int64) {
-	t, s := c.true.now(), *c.state.Load()
-	s.mono, s.since, s.ppm = s.at(t), t, ppm
-	c.state.Store(&s)
+// drift changes the rate by so many parts per million from now on.
+func (c *nodeClock) drift(ppm int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.true.now()
+	c.mono, c.since = c.show(t), t
+	c.ppm += ppm
 }
-
-// drift is the present rate, parts per million.
-func (c *nodeClock) drift() int64 { return c.state.Load().ppm }
 
 // step moves the wall clock.
 func (c *nodeClock) step(millis int64) {
-	s := *c.state.Load()
-	s.wall += millis
-	c.state.Store(&s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall += millis
 }

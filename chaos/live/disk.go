@@ -179,6 +179,11 @@ func (d *disk) repair(name, _ string) error {
 	if err != nil {
 		return err
 	}
+	if have, err := d.real.Stat(name); err == nil && have.IsDir() {
+		if err := os.RemoveAll(path.Join(d.path, name)); err != nil {
+			return err
+		}
+	}
 	f, err := d.real.Create(name)
 	if err != nil {
 		return err

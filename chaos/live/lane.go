@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"lockstep/internal/decide"
+	"lockstep/internal/prng"
 	"lockstep/sim"
 	"lockstep/storage"
 )
@@ -14,9 +16,11 @@ type lanes struct {
 	changed *sync.Cond
 	stalled int   // nothing completes while it is above 0
 	times   int64 // operations take so many times as long
+	rnd     *prng.Source
 }
 
-func (l *lanes) init() {
+func (l *lanes) init(rnd *prng.Source) {
+	l.rnd = rnd
 	l.changed = sync.NewCond(&l.mu)
 	l.times = 1
 }
@@ -72,9 +76,9 @@ func (d *laneDoer) Do(op storage.Op) storage.Result {
 	n.lanes.pass(over)
 	began := time.Now()
 	r := d.store.Do(op)
-	took := time.Since(began)
-	if times := n.lanes.pass(over); times > 1 && !over() {
-		time.Sleep(time.Duration(times-1) * took)
+	took := max(time.Since(began), d.least(op.Kind))
+	if times := n.lanes.pass(over); !over() {
+		time.Sleep(time.Duration(times)*took - time.Since(began))
 	}
 	w := n.w
 	w.hold()
@@ -89,4 +93,33 @@ func (d *laneDoer) Do(op storage.Op) storage.Result {
 		}
 	}
 	return r
+}
+
+// least is how long an operation takes at least, real time, where the scenario has
+// disks of its own.
+func (d *laneDoer) least(k storage.OpKind) time.Duration {
+	w := d.n.w
+	if !w.o.Latencies {
+		return 0
+	}
+	o := &w.o.Sim
+	nanos := int64(0)
+	draw := func(of decide.Dist) int64 { return d.n.lanes.draw(of.Lo, of.Hi) }
+	switch k {
+	case storage.OpAppend, storage.OpQueue:
+		nanos = draw(o.DiskWrite)
+	case storage.OpRead, storage.OpPull, storage.OpSeek, storage.OpLoadMeta:
+		nanos = draw(o.DiskRead)
+	case storage.OpSync:
+		nanos = draw(o.DiskSync)
+	default:
+		nanos = draw(o.DiskWrite) + draw(o.DiskSync)
+	}
+	return time.Duration(w.pacer.real(nanos))
+}
+
+func (l *lanes) draw(lo, hi int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rnd.Between(lo, hi)
 }

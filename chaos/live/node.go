@@ -163,8 +163,8 @@ func (n *Node) run(l sim.Life, m node.Machine, doer sim.Doer, files *files, gone
 	o := host.Options{Name: name, Machine: m, App: app, Turn: t, Clock: n.clock.now, Pace: w.o.Pace, Log: w.o.Log,
 		Listen: w.net.listen, Dial: w.net.dialler(n.index),
 		Observe:   func(e event.Event) { t.live(func() { w.emitted(e) }) },
-		OnDeliver: func(s node.SessionID, f *wire.Frame) { t.live(func() { w.delivered(n, s, f) }) },
-		OnSend:    func(s node.SessionID, f *wire.Frame) { t.live(func() { w.sent(n, s, f) }) },
+		OnDeliver: func(s node.SessionID, f *wire.Frame) { t.live(func() { w.delivered(n, t.unique(s), f) }) },
+		OnSend:    func(s node.SessionID, f *wire.Frame) { t.live(func() { w.sent(n, t.unique(s), f) }) },
 		OnExit:    func(e node.Exit) { n.exited(l.Ordinal, e) },
 	}
 	if doer != nil {
@@ -315,6 +315,15 @@ func (t *turn) Unlock() {
 
 // leastCost is what a batch counts as for a slow processor.
 const leastCost = 10 * time.Microsecond
+
+// unique tells the sessions of one life from those of another, which have the same
+// ids, for judges.
+func (t *turn) unique(s node.SessionID) node.SessionID {
+	return s ^ node.SessionID(t.life)<<lifeShift
+}
+
+// lifeShift leaves room for the sessions of a life.
+const lifeShift = 40
 
 // live does something unless the life is over: what a killed process was about to
 // do is not done.

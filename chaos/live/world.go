@@ -35,6 +35,8 @@ type Options struct {
 	Sim  sim.Options  // the clocks' offsets and drifts are taken from it
 	Pace int64        // seconds of the nodes in a real one, 1..64; 0 means DefaultPace
 	Log  *slog.Logger // of the hosts; nil discards
+	// Latencies makes disk operations take at least what Sim says.
+	Latencies bool
 }
 
 // World is nodes with real sockets, files and clock in this process. It is held by
@@ -63,6 +65,7 @@ type World struct {
 	mapped   map[string]bool // how faults were carried out where that is not obvious
 	stats    sim.Stats
 	rnd      *prng.Source
+	beats    metronome
 	work     sync.WaitGroup // goroutines of lives
 }
 
@@ -152,13 +155,13 @@ func (w *World) Add(s sim.NodeSpec) {
 		s.Host = s.Name
 	}
 	n := &Node{w: w, spec: s, index: w.net.add(s.Host), cpuTimes: 1, gone: closedChan()}
-	var k skew
+	n.clock = &nodeClock{true: &w.pacer}
 	if o := w.o.Sim; !s.Steady {
-		k = skew{mono: w.rnd.Between(0, o.ClockOffset), wall: w.rnd.Between(-o.WallOffsetMillis, o.WallOffsetMillis), ppm: w.rnd.Between(-o.DriftPPM, o.DriftPPM)}
+		n.clock.mono, n.clock.ppm = w.rnd.Between(0, o.ClockOffset), w.rnd.Between(-o.DriftPPM, o.DriftPPM)
+		n.clock.wall = w.rnd.Between(-o.WallOffsetMillis, o.WallOffsetMillis)
 	}
-	n.clock = newClock(&w.pacer, k)
 	n.disk = newDisk(filepath.Join(w.o.Dir, s.Name), func() int64 { return n.clock.now().Wall * million })
-	n.lanes.init()
+	n.lanes.init(prng.New(w.rnd.Uint64()))
 	w.nodes = append(w.nodes, n)
 	w.byName[s.Name] = n
 }
@@ -239,6 +242,10 @@ func (w *World) prepare() {
 	}
 	w.prepared = true
 	w.net.ready()
+	if err := w.beats.start(w); err != nil {
+		w.find("", "plan", err.Error())
+		return
+	}
 	for _, f := range w.o.Plan.Faults {
 		if err := w.check(f); err != nil {
 			w.find("", "plan", err.Error())
@@ -309,12 +316,18 @@ func (w *World) Mapped() []string {
 	return sorted(out)
 }
 
+// Stalled is the longest time, real, that the computer held the nodes up.
+func (w *World) Stalled() time.Duration { return time.Duration(w.beats.worst.Load()) }
+
 // Close kills every node and waits until nothing of the world runs any more.
 func (w *World) Close() {
 	if w.closed {
 		return
 	}
 	w.closed = true
+	if w.prepared {
+		close(w.beats.stop)
+	}
 	for _, n := range w.nodes {
 		w.kill(n, -1, "the run is over")
 	}

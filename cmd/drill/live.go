@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -40,15 +41,14 @@ speed. Plans, judges and assertions are those of drill run; no two runs are alik
 			if err := out.open(); err != nil {
 				return err
 			}
-			t := newTable(cmd.OutOrStdout(), cmd.ErrOrStderr())
-			notLive, err := runLive(t, &out, drills, jobs, func(d *scenarios.Drill) (*scenarios.Report, error) { return live.Run(d, seed, s) })
-			if err != nil {
+			l := &liveRuns{table: newTable(cmd.OutOrStdout(), cmd.ErrOrStderr()), out: &out, mapped: map[string]bool{}}
+			if err := l.run(drills, jobs, func(d *scenarios.Drill) (*scenarios.Report, error) { return live.Run(d, seed, s) }); err != nil {
 				return err
 			}
 			if err := out.close(); err != nil {
 				return fmt.Errorf("--json: %w", err)
 			}
-			return finishLive(cmd, t, notLive, len(drills))
+			return l.finish()
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every drill that exists")
@@ -63,29 +63,31 @@ speed. Plans, judges and assertions are those of drill run; no two runs are alik
 	return c
 }
 
-// runLive runs the drills, so many at once, and returns why some were not.
-func runLive(t *table, out *output, drills []*scenarios.Drill, jobs int, run func(d *scenarios.Drill) (*scenarios.Report, error)) (notLive []string, err error) {
-	var mu sync.Mutex
+// liveRuns gathers the reports of live runs.
+type liveRuns struct {
+	*table
+	out     *output
+	mu      sync.Mutex
+	notLive []string
+	mapped  map[string]bool // how faults were carried out
+}
+
+// run runs the drills, so many at once.
+func (l *liveRuns) run(drills []*scenarios.Drill, jobs int, run func(d *scenarios.Drill) (*scenarios.Report, error)) error {
 	var wg sync.WaitGroup
+	var errs []error
 	queue := make(chan *scenarios.Drill)
 	for range max(1, jobs) {
 		wg.Go(func() {
 			for d := range queue {
-				rep, fault := run(d)
-				mu.Lock()
-				switch {
-				case fault != nil && err == nil:
-					err = fault
-				case fault != nil:
-				case rep.Verdict == scenarios.NotLive:
-					notLive = append(notLive, fmt.Sprintf("%-24s %s", d.ID, rep.Reason))
-					if fault := out.write(rep); fault != nil && err == nil {
-						err = fault
-					}
-				default:
-					t.add(rep, out.write(rep))
+				rep, err := run(d)
+				l.mu.Lock()
+				if err != nil {
+					errs = append(errs, err)
+				} else {
+					l.take(rep)
 				}
-				mu.Unlock()
+				l.mu.Unlock()
 			}
 		})
 	}
@@ -94,17 +96,37 @@ func runLive(t *table, out *output, drills []*scenarios.Drill, jobs int, run fun
 	}
 	close(queue)
 	wg.Wait()
-	return notLive, err
+	return errors.Join(errs...)
 }
 
-// finishLive prints the table and lists what was not run.
-func finishLive(cmd *cobra.Command, t *table, notLive []string, drills int) error {
-	w := cmd.OutOrStdout()
-	if len(notLive) > 0 {
-		fmt.Fprintf(w, "not live:\n  %s\n\n", strings.Join(notLive, "\n  "))
+// take files one report.
+func (l *liveRuns) take(rep *scenarios.Report) {
+	for _, text := range rep.Mapped {
+		l.mapped[text] = true
 	}
-	if len(notLive) == drills {
-		return nil
+	for _, text := range rep.Disturbed {
+		fmt.Fprintf(l.errw, "%s seed %d, %s\n", rep.Drill, rep.Seed, text)
 	}
-	return t.finish()
+	if rep.Verdict != scenarios.NotLive {
+		l.add(rep, l.out.write(rep))
+		return
+	}
+	l.notLive = append(l.notLive, fmt.Sprintf("%-24s %s", rep.Drill, rep.Reason))
+	if err := l.out.write(rep); err != nil && l.err == nil {
+		l.err = err
+	}
+}
+
+// finish prints how faults were carried out, what was not run, and the table.
+func (l *liveRuns) finish() error {
+	if len(l.mapped) > 0 {
+		fmt.Fprintf(l.table.out, "how faults were carried out:\n  %s\n\n", strings.Join(sorted(l.mapped), "\n  "))
+	}
+	if len(l.notLive) > 0 {
+		fmt.Fprintf(l.table.out, "not live:\n  %s\n\n", strings.Join(l.notLive, "\n  "))
+		if len(l.rows) == 0 {
+			return l.err
+		}
+	}
+	return l.table.finish()
 }
