@@ -130,7 +130,7 @@ func (t *Truth) Cached(group string, b ha.BrokerID, off ha.LogOffset, n int) []b
 
 // Durable is what a power loss now would leave.
 func (t *Truth) Durable(group string, b ha.BrokerID, off ha.LogOffset, n int) []byte {
-	if t.liars[t.Node(group, b)] { // nobody above the device can tell
+	if len(t.liars) > 0 && t.liars[t.Node(group, b)] { // nobody above the device can tell
 		return t.Cached(group, b, off, n)
 	}
 	return t.log(group, b, off, n, (*vfs.Mem).DurableAt)

@@ -68,10 +68,11 @@ func (r *running) sessions(ctx context.Context) error {
 		if err := openAndClose(ctx, r.master.Addr, r.Sessions); err != nil {
 			return err
 		}
-		var err error
-		if held[i], err = r.rest(ctx, r.master); err != nil {
+		rest, err := r.rest(ctx, r.master)
+		if err != nil {
 			return err
 		}
+		held[i] = rest[0]
 	}
 	r.Report(Row{Name: sessionsName, What: fmt.Sprintf("growth of the master after %d more sessions opened and closed", r.Sessions),
 		Unit: "MiB", Measured: max(0, held[1]-held[0]), Aim: growthAim, Less: true, Note: fmt.Sprintf("%.0f MiB in all", held[1])})
@@ -116,24 +117,19 @@ func openAndClose(ctx context.Context, addr string, n int) error {
 // broker holds more afterwards.
 func (r *running) growth(ctx context.Context) error {
 	load := Load{"fill", 4, 64}
-	held := map[string][2]float64{}
-	for i := range 2 {
+	var held [2][]float64
+	for i := range held {
 		if err := r.fill(ctx, load); err != nil {
 			return err
 		}
-		for _, p := range r.cluster.Processes("broker") {
-			mib, err := r.rest(ctx, p)
-			if err != nil {
-				return err
-			}
-			h := held[p.Name]
-			h[i] = mib
-			held[p.Name] = h
+		var err error
+		if held[i], err = r.rest(ctx, r.cluster.Processes("broker")...); err != nil {
+			return err
 		}
 	}
 	worst, total := 0.0, 0.0
-	for _, h := range held {
-		worst, total = max(worst, h[1]-h[0]), max(total, h[1])
+	for k, mib := range held[1] {
+		worst, total = max(worst, mib-held[0][k]), max(total, mib)
 	}
 	r.Report(Row{Name: logName, What: fmt.Sprintf("growth of a broker at rest after %d more messages of 1 KiB", r.Messages), Unit: "MiB",
 		Measured: worst, Aim: growthAim, Less: true, Note: fmt.Sprintf("%.0f MiB in all", total)})
@@ -156,20 +152,22 @@ func (r *running) fill(ctx context.Context, l Load) error {
 	return nil
 }
 
-// rest is the memory a process comes to once it has nothing to do: the least of
-// several looks, because collectors give memory back late.
-func (r *running) rest(ctx context.Context, p chaos.Process) (float64, error) {
-	least := 0.0
-	for range 4 {
+// rest is the memory that processes come to once they have nothing to do: the
+// least of several looks, because collectors give memory back late.
+func (r *running) rest(ctx context.Context, ps ...chaos.Process) ([]float64, error) {
+	least := make([]float64, len(ps))
+	for look := range 4 {
 		if err := wait(ctx, settle/2); err != nil {
-			return 0, err
+			return nil, err
 		}
-		mib, err := resident(p.PID)
-		if err != nil {
-			return 0, err
-		}
-		if least == 0 || mib < least {
-			least = mib
+		for i, p := range ps {
+			mib, err := resident(p.PID)
+			if err != nil {
+				return nil, err
+			}
+			if look == 0 || mib < least[i] {
+				least[i] = mib
+			}
 		}
 	}
 	return least, nil

@@ -25,7 +25,7 @@ const maxInflated = wire.MaxFrameBytes
 // decodeMessages splits the body of a pull answer. Every message is checked
 // against its own checksum before any of them is believed.
 func decodeMessages(body []byte, broker string) ([]Received, error) {
-	out := make([]Received, 0, min(len(body)/storage.MinRecord, maxPullBatch))
+	out := make([]Received, 0, countMessages(body))
 	for at := 0; at < len(body); {
 		if len(body)-at < storage.MinRecord {
 			return nil, fmt.Errorf("pulled messages: %d bytes left at %d, less than a message", len(body)-at, at)
@@ -46,6 +46,20 @@ func decodeMessages(body []byte, broker string) ([]Received, error) {
 		at += int(size)
 	}
 	return out, nil
+}
+
+// countMessages counts by their sizes alone; what is wrong with one is found later.
+func countMessages(body []byte) int {
+	n := 0
+	for len(body) >= storage.MinRecord && n < maxPullBatch {
+		size := int64(binary.BigEndian.Uint32(body))
+		if size < storage.MinRecord || size > int64(len(body)) {
+			break
+		}
+		body = body[size:]
+		n++
+	}
+	return n
 }
 
 func received(rec *storage.Record, broker string) (Received, error) {
