@@ -56,6 +56,9 @@ type History struct {
 	// fewer clients than that, or fewer pairs of overlapping operations, is vacuous.
 	MinClients int
 	MinOverlap int
+	// Expires says that retention may have removed the beginning of a queue; otherwise
+	// each begins at offset 0.
+	Expires bool
 }
 
 func (h *History) allowed(key string) bool { return h.LossAllowed != nil && h.LossAllowed(key) }

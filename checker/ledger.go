@@ -13,6 +13,9 @@ type Policy struct {
 	Count int         // else: this many members including the master; 1 is the master alone
 	Min   int         // minInSyncReplicas
 	Class ha.AckClass // what a counted copy must be: durable, or received
+	// Reserved is the age, nanoseconds, from which retention may remove a message; 0:
+	// never in this run. What is gone sooner is lost, whoever deleted it.
+	Reserved int64
 }
 
 // Truth is the world as it is: the true disks and the committed controller
@@ -73,6 +76,7 @@ type message struct {
 	lost    bool
 	allowed bool
 	expired bool
+	seen    bool // promised to a consumer that read it, not to its producer
 }
 
 // promise names one acknowledgement: retries of one logical send may be
@@ -91,10 +95,13 @@ type Ledger struct {
 	policy   map[string]Policy
 	messages map[string][]*message // by group, in order of acknowledgement
 	byPlace  map[promise]*message
-	lostKeys map[string]bool      // keys of which an acknowledged copy is lost; true when all such losses are allowed
-	promoted map[string]Promotion // the newest of each group
-	damaged  map[replicaOf]bool   // replicas that a fault robbed after they were last proposed
-	enough   map[term]ha.IDs      // last set that sufficed for an acknowledgement
+	visible  map[promise]*message  // what consumers read before, or without, a SEND_OK
+	reads    map[string][]*message // the same by group, in order of reading
+	heard    map[string]bool       // keys of all SEND_OK
+	lostKeys map[string]bool       // keys of which an acknowledged copy is lost; true when all such losses are allowed
+	promoted map[string]Promotion  // the newest of each group
+	damaged  map[replicaOf]bool    // replicas that a fault robbed after they were last proposed
+	enough   map[term]ha.IDs       // last set that sufficed for an acknowledgement
 	out      []Finding
 	Counts   Counts
 }
@@ -105,12 +112,14 @@ type Counts struct {
 	Lost         int // all acknowledged messages that are gone
 	LossAllowed  int // of those, explained by faults and policy
 	LostBytes    int64
+	Seen         int // messages that a consumer read and no producer was promised, at that time
+	SeenLost     int // of those, gone
 	Expired      int // left by retention
 }
 
 // NewLedger returns an empty ledger over the truth.
 func NewLedger(t Truth) *Ledger {
-	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}, enough: map[term]ha.IDs{}}
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, visible: map[promise]*message{}, reads: map[string][]*message{}, heard: map[string]bool{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}, enough: map[term]ha.IDs{}}
 }
 
 // SetPolicy says what a group promises; before its first acknowledgement.
@@ -135,6 +144,7 @@ func hashOf(b []byte) uint64 { return maphash.Bytes(hashSeed, b) }
 // Acknowledged checks one SEND_OK at its emission and enters it.
 func (l *Ledger) Acknowledged(a Ack) {
 	l.Counts.Acknowledged++
+	l.heard[a.Key] = true
 	m := &message{ack: a}
 	at := promise{a.Key, a.Group, a.Log}
 	if old := l.byPlace[at]; old != nil && !old.lost {
@@ -143,6 +153,9 @@ func (l *Ledger) Acknowledged(a Ack) {
 	}
 	if !l.read(m) {
 		return
+	}
+	if v := l.visible[at]; v != nil {
+		v.expired = true // the stronger promise takes its place
 	}
 	l.byPlace[at] = m
 	l.messages[a.Group] = append(l.messages[a.Group], m)

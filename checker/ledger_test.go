@@ -202,8 +202,20 @@ func TestLoss(t *testing.T) {
 		{"count 2, no holder could lead", two, nil, Promotion{Group: "g", Master: 3, Epoch: 2, Electable: ha.NewIDs(3)}, 1, true},
 		{"count 1, master gone", one, nil, Promotion{Group: "g", Master: 3, Epoch: 2, Electable: ha.NewIDs(3)}, 1, true},
 		{"count 1, master could lead", one, nil, Promotion{Group: "g", Master: 3, Epoch: 2, Electable: ha.NewIDs(1, 3)}, 1, false},
-		{"rot elsewhere", all, func(l *Ledger) { l.Rotted("g", 1, 4096, 8192); l.StoreLost("g", 2, "wipe") }, Promotion{Group: "g", Master: 3, Epoch: 2}, 1, false},
-		{"rot over it", all, func(l *Ledger) { l.Rotted("g", 1, 0, 10); l.StoreLost("g", 2, "wipe") }, Promotion{Group: "g", Master: 3, Epoch: 2}, 1, true},
+		{"rot elsewhere", all, func(l *Ledger) { l.Rotted("g", 1); l.StoreLost("g", 2, "wipe") }, Promotion{Group: "g", Master: 3, Epoch: 2}, 1, false},
+		{"rot over it", all, func(l *Ledger) {
+			l.truth.(*world).durable[1] = record("x", 0, 0)
+			l.Rotted("g", 1)
+			l.StoreLost("g", 2, "wipe")
+		}, Promotion{Group: "g", Master: 3, Epoch: 2}, 1, true},
+		{"a failed sync takes nothing that was durable", all, func(l *Ledger) { l.SyncDropped("g", 1); l.StoreLost("g", 2, "wipe") }, Promotion{Group: "g", Master: 3, Epoch: 2}, 1, false},
+		{"a liar's power loss takes nothing that is on the platter", all, func(l *Ledger) { l.LiarLost("g", 1); l.StoreLost("g", 2, "wipe") }, Promotion{Group: "g", Master: 3, Epoch: 2}, 1, false},
+		{"a liar's power loss takes the rest", all, func(l *Ledger) {
+			l.truth.(*world).durable[1] = nil
+			l.LiarLost("g", 1)
+			l.StoreLost("g", 2, "wipe")
+		}, Promotion{Group: "g", Master: 3, Epoch: 2}, 1, true},
+		{"the whole group is back, a holder among it", Policy{All: true, Min: 2, Class: ha.ClassDurable}, nil, Promotion{Group: "g", Master: 3, Epoch: 2, Unclean: true, Electable: ha.NewIDs(1, 2, 3)}, 1, false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -221,6 +233,111 @@ func TestLoss(t *testing.T) {
 				t.Errorf("lost %d, allowed %v, findings %v", l.Counts.Lost, l.LossAllowed("a"), l.Findings())
 			}
 		})
+	}
+}
+
+// TestDroppedPages: a failed sync takes the copies that were only received, and only
+// while they are not on the platter.
+func TestDroppedPages(t *testing.T) {
+	rec := record("a", 0, 0)
+	for _, synced := range []bool{false, true} {
+		w := newWorld()
+		w.put(1, rec, false)
+		w.put(2, rec, false)
+		l := NewLedger(w)
+		l.SetPolicy("g", Policy{All: true, Min: 2, Class: ha.ClassReceived})
+		l.Acknowledged(ackOf("a"))
+		if synced {
+			w.durable[1] = rec
+		}
+		l.SyncDropped("g", 1)
+		l.StoreLost("g", 2, "wipe")
+		l.Promoted(Promotion{Group: "g", Master: 3, Epoch: 2})
+		if l.LossAllowed("a") == synced {
+			t.Errorf("synced %v: loss allowed %v, %v", synced, l.LossAllowed("a"), l.Findings())
+		}
+	}
+}
+
+// TestRetention: what is gone from the beginning of a log is lost, unless it was old
+// enough for retention; that a node deleted it explains nothing.
+func TestRetention(t *testing.T) {
+	rec := record("a", 0, 0)
+	cases := []struct {
+		name     string
+		reserved int64
+		at       int64 // of the promotion; acknowledged at 1 s
+		lost     int
+	}{{"nothing expires", 0, 900e9, 1}, {"too young", 8e9, 8e9, 1}, {"old enough", 8e9, 9e9, 0}}
+	for _, c := range cases {
+		w := newWorld()
+		w.put(1, rec, true)
+		w.put(2, rec, true)
+		l := NewLedger(w)
+		p := all
+		p.Reserved = c.reserved
+		l.SetPolicy("g", p)
+		l.Acknowledged(ackOf("a"))
+		w.min, w.cached[2] = 4096, nil
+		l.Final(Promotion{Group: "g", Master: 2, At: c.at})
+		if l.Counts.Lost != c.lost || l.Counts.Expired != 1-c.lost || len(l.Findings()) != c.lost {
+			t.Errorf("%s: lost %d, expired %d, %v", c.name, l.Counts.Lost, l.Counts.Expired, l.Findings())
+		}
+	}
+}
+
+// TestServed: what a consumer has read stays, though nobody acknowledged it.
+func TestServed(t *testing.T) {
+	rec := record("a", 0, 0)
+	cases := []struct {
+		name  string
+		after func(l *Ledger)
+		p     Promotion
+		want  string
+	}{
+		{"kept", nil, Promotion{Group: "g", Master: 2, Epoch: 2}, ""},
+		{"lost by the next master", nil, Promotion{Group: "g", Master: 3, Epoch: 2, Electable: ha.NewIDs(1, 2, 3)}, "seen-lost"},
+		{"every copy died", func(l *Ledger) { l.StoreLost("g", 1, "wipe"); l.StoreLost("g", 2, "wipe") }, Promotion{Group: "g", Master: 3, Epoch: 2}, ""},
+		{"acknowledged too: told once", func(l *Ledger) { l.Acknowledged(ackOf("a")) }, Promotion{Group: "g", Master: 3, Epoch: 2}, "lost"},
+	}
+	for _, c := range cases {
+		w := newWorld()
+		w.put(1, rec, true)
+		w.put(2, rec, true)
+		l := NewLedger(w)
+		l.SetPolicy("g", all)
+		l.Served("g", 1, 1, rec, 1e9)
+		l.Served("g", 1, 1, rec, 2e9) // again, to another consumer
+		if c.after != nil {
+			c.after(l)
+		}
+		l.Promoted(c.p)
+		if got := names(l.Findings()); got != c.want {
+			t.Errorf("%s: %q, want %q: %v", c.name, got, c.want, l.Findings())
+		}
+	}
+	l := NewLedger(newWorld())
+	l.SetPolicy("g", all)
+	l.Served("g", 1, 1, rec, 1e9)
+	l.Served("g", 1, 1, rec[:40], 1e9)
+	if got := names(l.Findings()); got != "served-unstored served-garbage" {
+		t.Errorf("of a disk that holds nothing: %q", got)
+	}
+}
+
+// TestHeard: a success that the ledger did not see is a hole in the ledger.
+func TestHeard(t *testing.T) {
+	w := newWorld()
+	w.put(1, record("a", 0, 0), true)
+	w.put(2, record("a", 0, 0), true)
+	l := NewLedger(w)
+	l.SetPolicy("g", all)
+	l.Acknowledged(ackOf("a"))
+	if l.Heard([]Op{send(1, "a", 0, 0, 5), unknown(1, "b", 6), refused(1, "c", 7, 8)}); len(l.Findings()) != 0 {
+		t.Fatalf("%v", l.Findings())
+	}
+	if l.Heard([]Op{send(1, "b", 1, 0, 5)}); names(l.Findings()) != "unheard" {
+		t.Errorf("%v", l.Findings())
 	}
 }
 

@@ -14,29 +14,13 @@ const MaxLinear = 2000
 // an acknowledged send returns its offset and a read returns the value at an
 // offset. Unknown sends are first resolved against the final queue (found: their
 // offset is known and their end stays open; nowhere: they never happened), since
-// the search is factorial in open operations otherwise. "Nothing new" reads are
-// always legal and are not part of the history.
+// the search is factorial in open operations otherwise. So is a copy that an unknown
+// try of an acknowledged send left. "Nothing new" reads are always legal and are not
+// part of the history.
 func CheckLinear(queue string, h *History, limit time.Duration) []Finding {
-	at := map[string]int64{}
-	for _, e := range h.Final[queue] {
-		if _, dup := at[e.Key]; dup {
-			return nil // copies of one key: only the direct checker can tell them apart
-		}
-		at[e.Key] = e.Offset
-	}
-	var ops []porcupine.Operation
-	for _, op := range h.Ops {
-		if op.Queue != queue || op.Status == Refused || h.allowed(op.Key) {
-			continue
-		}
-		if op.Kind == Send && op.Status == Unknown {
-			off, ok := at[op.Key]
-			if !ok {
-				continue
-			}
-			op.Offset, op.Return = off, Open
-		}
-		ops = append(ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Invoke, Return: op.Return})
+	ops, ok := linearOps(queue, h)
+	if !ok {
+		return nil // a message that nobody sent: the direct checker has told it
 	}
 	if len(ops) > MaxLinear {
 		return nil
@@ -48,6 +32,43 @@ func CheckLinear(queue string, h *History, limit time.Duration) []Finding {
 		return []Finding{finding("queue", "undecided", 0, "%s: %d operations not decided in %v", queue, len(ops), limit)}
 	}
 	return []Finding{finding("queue", "not-linearizable", 0, "%s: no order explains its %d operations", queue, len(ops))}
+}
+
+// linearOps is one append for each entry of the final queue, the acknowledged appends
+// that are not there, and the reads. ok is false when an entry has no send.
+func linearOps(queue string, h *History) (ops []porcupine.Operation, ok bool) {
+	add := func(op Op) {
+		ops = append(ops, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Invoke, Return: op.Return})
+	}
+	sends := map[string]*Op{}
+	placed := map[string]bool{} // acknowledged sends whose entry is there
+	for i := range h.Ops {
+		if op := &h.Ops[i]; op.Kind == Send {
+			sends[op.Key] = op
+		}
+	}
+	for _, e := range h.Final[queue] {
+		s := sends[e.Key]
+		if s == nil {
+			return nil, false
+		}
+		op := *s
+		if s.Status == Done && s.Queue == queue && s.Offset == e.Offset {
+			placed[e.Key] = true
+		} else {
+			op.Queue, op.Offset, op.Return = queue, e.Offset, Open
+		}
+		add(op)
+	}
+	for _, op := range h.Ops {
+		if op.Queue != queue || h.allowed(op.Key) {
+			continue
+		}
+		if op.Kind == Read || op.Status == Done && !placed[op.Key] {
+			add(op)
+		}
+	}
+	return ops, true
 }
 
 // logModel is the append log whose final content is known: the state is only how
@@ -69,8 +90,7 @@ func logModel(final []Entry) porcupine.Model {
 				return false, n
 			}
 			if op.Kind == Send {
-				// Sends whose outcome nobody recorded may lie between: offsets only grow.
-				return op.Offset >= n, op.Offset + 1
+				return op.Offset == n, n + 1
 			}
 			return op.Offset < n, n
 		},

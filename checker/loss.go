@@ -10,7 +10,7 @@ import (
 // StoreLost notes that a broker's disk was wiped, replaced or rolled back.
 func (l *Ledger) StoreLost(group string, b ha.BrokerID, why string) {
 	l.damaged[replicaOf{group, b}] = true
-	l.kill(group, b, ha.ClassDurable, 0, 1<<62, why)
+	l.each(group, b, func(_ *message, c *copyState) { c.died = why })
 }
 
 // PowerLost notes a power loss: copies that were only received are gone.
@@ -18,34 +18,55 @@ func (l *Ledger) PowerLost(group string, b ha.BrokerID) {
 	if l.policy[group].Class < ha.ClassDurable {
 		l.damaged[replicaOf{group, b}] = true
 	}
-	for _, m := range l.messages[group] {
-		for i := range m.copies {
-			c := &m.copies[i]
-			if c.broker != b || c.died != "" || c.class == ha.ClassDurable {
-				continue
-			}
-			// It may have been synced since; only the truth knows.
-			if raw := l.truth.Durable(group, b, m.ack.Log, m.size); raw == nil || hashOf(raw) != m.hash {
-				c.died = "power loss before it was durable"
-			}
-		}
-	}
+	l.unsynced(group, b, ha.ClassReceived, "power loss before it was durable")
 }
 
-// Rotted notes damage to bytes [off, end) of a broker's log.
-func (l *Ledger) Rotted(group string, b ha.BrokerID, off, end ha.LogOffset) {
-	l.kill(group, b, ha.ClassDurable, off, end, "rot")
+// SyncDropped notes that a sync failed and the system dropped the pages: copies that
+// were only received are gone. Nothing that was durable is.
+func (l *Ledger) SyncDropped(group string, b ha.BrokerID) {
+	l.damaged[replicaOf{group, b}] = true
+	l.unsynced(group, b, ha.ClassReceived, "a failed sync dropped its pages")
 }
 
-func (l *Ledger) kill(group string, b ha.BrokerID, upTo ha.AckClass, off, end ha.LogOffset, why string) {
-	for _, m := range l.messages[group] {
-		if m.ack.Log >= end || m.ack.Log+ha.LogOffset(m.size) <= off {
-			continue
+// LiarLost notes a power loss of a disk whose syncs had made nothing durable; the
+// truth must say what really is on the platter.
+func (l *Ledger) LiarLost(group string, b ha.BrokerID) {
+	l.damaged[replicaOf{group, b}] = true
+	l.unsynced(group, b, ha.ClassDurable, "power loss of a disk that lied")
+}
+
+// unsynced ends the copies of a broker, up to a class, that are not on its platter.
+// A copy may have been synced since it was counted; only the truth knows.
+func (l *Ledger) unsynced(group string, b ha.BrokerID, upTo ha.AckClass, why string) {
+	l.each(group, b, func(m *message, c *copyState) {
+		if c.class > upTo {
+			return
 		}
-		for i := range m.copies {
-			c := &m.copies[i]
-			if c.broker == b && c.class <= upTo && c.died == "" {
-				c.died = why
+		if raw := l.truth.Durable(group, b, m.ack.Log, m.size); raw == nil || hashOf(raw) != m.hash {
+			c.died = why
+		}
+	})
+}
+
+// Rotted looks for durable copies of a broker whose bytes have changed on the platter.
+// It must be asked before the broker can have cut or written anything since.
+func (l *Ledger) Rotted(group string, b ha.BrokerID) {
+	l.damaged[replicaOf{group, b}] = true
+	l.each(group, b, func(m *message, c *copyState) {
+		if raw := l.truth.Durable(group, b, m.ack.Log, m.size); raw != nil && hashOf(raw) != m.hash {
+			c.died = "rot"
+		}
+	})
+}
+
+// each visits the living copies of a broker.
+func (l *Ledger) each(group string, b ha.BrokerID, do func(m *message, c *copyState)) {
+	for _, list := range [2][]*message{l.messages[group], l.reads[group]} {
+		for _, m := range list {
+			for i := range m.copies {
+				if c := &m.copies[i]; c.broker == b && c.died == "" {
+					do(m, c)
+				}
 			}
 		}
 	}
@@ -65,26 +86,29 @@ type Promotion struct {
 func (l *Ledger) Promoted(p Promotion) {
 	l.promoted[p.Group] = p
 	floor := l.truth.MinOffset(p.Group, p.Master)
-	for _, m := range l.messages[p.Group] {
-		if !m.lost && !m.expired && m.ack.Epoch < p.Epoch {
-			l.verify(m, p, floor)
-		}
-	}
+	l.check(p, floor)
 }
 
 // Final checks every promise of the group on the last master.
 func (l *Ledger) Final(p Promotion) {
 	p.Epoch = 1<<31 - 1
 	floor := l.truth.MinOffset(p.Group, p.Master)
-	for _, m := range l.messages[p.Group] {
-		if !m.lost && !m.expired {
-			l.verify(m, p, floor)
+	l.check(p, floor)
+}
+
+// check compares a log with every promise of earlier epochs.
+func (l *Ledger) check(p Promotion, floor ha.LogOffset) {
+	for _, list := range [2][]*message{l.messages[p.Group], l.reads[p.Group]} {
+		for _, m := range list {
+			if !m.lost && !m.expired && m.ack.Epoch < p.Epoch {
+				l.verify(m, p, floor)
+			}
 		}
 	}
 }
 
 func (l *Ledger) verify(m *message, p Promotion, floor ha.LogOffset) {
-	if m.ack.Log < floor {
+	if reserved := l.policy[p.Group].Reserved; m.ack.Log < floor && reserved > 0 && p.At-m.ack.At >= reserved {
 		m.expired = true
 		l.Counts.Expired++
 		return
@@ -94,10 +118,17 @@ func (l *Ledger) verify(m *message, p Promotion, floor ha.LogOffset) {
 	}
 	m.lost = true
 	m.allowed = l.explained(m, p)
-	l.Counts.Lost++
-	l.Counts.LostBytes += int64(m.size)
 	before, seen := l.lostKeys[m.ack.Key]
 	l.lostKeys[m.ack.Key] = m.allowed && (before || !seen)
+	if m.seen {
+		l.Counts.SeenLost++
+		if !m.allowed {
+			l.fail("seen-lost", p.At, "%s was read by a consumer: %s", m.ack.Key, l.story(m, p))
+		}
+		return
+	}
+	l.Counts.Lost++
+	l.Counts.LostBytes += int64(m.size)
 	if m.allowed {
 		l.Counts.LossAllowed++
 		return
@@ -140,7 +171,11 @@ func (m *message) copyOf(b ha.BrokerID) copyState {
 // story is the message's life on one line.
 func (l *Ledger) story(m *message, p Promotion) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "acknowledged at %.3fs by broker %d in epoch %d (log %d, %d bytes)", float64(m.ack.At)/1e9, m.ack.Master, m.ack.Epoch, m.ack.Log, m.size)
+	what := "acknowledged"
+	if m.seen {
+		what = "served"
+	}
+	fmt.Fprintf(&b, what+" at %.3fs by broker %d in epoch %d (log %d, %d bytes)", float64(m.ack.At)/1e9, m.ack.Master, m.ack.Epoch, m.ack.Log, m.size)
 	for _, c := range m.copies {
 		fmt.Fprintf(&b, "; broker %d held it %v", c.broker, c.class)
 		if c.died != "" {

@@ -14,12 +14,13 @@ type QueueReport struct {
 
 // CheckQueues is the direct checker of append/read logs; it always decides:
 //   - a queue offset holds one value for ever, whoever saw it: producer, consumer, final state;
-//   - an acknowledged send is at its offset in the final queue;
+//   - an acknowledged send is at its offset in the final queue, and so is whatever a
+//     consumer has read;
 //   - a send that was answered before another began has the smaller offset;
 //   - nothing is read before its send began, and nothing that nobody sent;
 //   - a refused message never appears;
 //   - copies of a key are at most one plus the tries that ended unknown;
-//   - final offsets are dense.
+//   - final offsets are dense and begin at 0 unless retention may have taken the first.
 func CheckQueues(h *History) ([]Finding, QueueReport) {
 	c := queueCheck{h: h, sends: map[string]*Op{}, at: map[place]seen{}}
 	c.collect()
@@ -47,6 +48,7 @@ type queueCheck struct {
 	rep   QueueReport
 	sends map[string]*Op
 	at    map[place]seen
+	told  map[place]bool // places reported as read and lost
 }
 
 func (c *queueCheck) fail(name string, at int64, format string, args ...any) {
@@ -119,6 +121,9 @@ func overlaps(ops []Op) int {
 func (c *queueCheck) values() {
 	for _, q := range sortedKeys(c.h.Final) {
 		for i, e := range c.h.Final[q] {
+			if i == 0 && e.Offset != 0 && !c.h.Expires {
+				c.fail("gap", 0, "%s begins at offset %d", q, e.Offset)
+			}
 			if i > 0 && e.Offset != c.h.Final[q][i-1].Offset+1 {
 				c.fail("gap", 0, "%s jumps from offset %d to %d", q, c.h.Final[q][i-1].Offset, e.Offset)
 			}
@@ -140,7 +145,7 @@ func (c *queueCheck) values() {
 func (c *queueCheck) see(p place, key, by string, at int64) {
 	old, ok := c.at[p]
 	switch {
-	case !ok:
+	case !ok, c.h.allowed(old.key) && !c.h.allowed(key): // what took the place of an allowed loss is held to it
 		c.at[p] = seen{key, by}
 	case old.key != key && !c.h.allowed(key) && !c.h.allowed(old.key):
 		c.fail("value-changed", at, "%s offset %d is %s for %s and %s for %s", p.queue, p.offset, old.key, old.by, key, by)
@@ -159,7 +164,8 @@ func (c *queueCheck) readOf(op *Op) {
 	}
 }
 
-// presence checks that what was acknowledged is where it was said to be.
+// presence checks that what was acknowledged is where it was said to be, and that
+// what was read stays.
 func (c *queueCheck) presence() {
 	final := map[place]string{}
 	first := map[string]int64{}
@@ -176,17 +182,35 @@ func (c *queueCheck) presence() {
 	}
 	for i := range c.h.Ops {
 		op := &c.h.Ops[i]
-		if op.Kind != Send || op.Status != Done || final[place{op.Queue, op.Offset}] == op.Key {
+		if op.Status != Done || final[place{op.Queue, op.Offset}] == op.Key {
 			continue
 		}
-		if f, ok := first[op.Queue]; ok && op.Offset < f {
+		if f, ok := first[op.Queue]; ok && op.Offset < f && c.h.Expires {
 			continue // expired by retention
+		}
+		if op.Kind == Read {
+			c.gone(op)
+			continue
 		}
 		c.rep.Lost++
 		if !c.h.allowed(op.Key) {
 			c.fail("lost", op.Return, "%s was acknowledged at %s offset %d and is not there", op.Key, op.Queue, op.Offset)
 		}
 	}
+}
+
+// gone judges a read whose message is not in the final queue: visible means stays. A
+// place that now holds another message has been reported by values.
+func (c *queueCheck) gone(op *Op) {
+	p := place{op.Queue, op.Offset}
+	if s := c.sends[op.Key]; s == nil || c.h.allowed(op.Key) || c.at[p].key != op.Key || c.told[p] {
+		return
+	}
+	if c.told == nil {
+		c.told = map[place]bool{}
+	}
+	c.told[p] = true
+	c.fail("read-lost", op.Return, "%s was read at %s offset %d and is not there", op.Key, op.Queue, op.Offset)
 }
 
 // order checks real-time order of acknowledged sends of one queue.

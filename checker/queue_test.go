@@ -63,6 +63,12 @@ func TestQueueJudge(t *testing.T) {
 		{"phantom", History{Ops: []Op{read(2, "z", 0, 1, 2)}, Final: final("z")}, []string{"phantom", "phantom"}},
 		{"value changes between readers", History{Ops: []Op{send(1, "a", 0, 0, 3), unknown(2, "b", 0), read(3, "b", 0, 4, 5)}, Final: final("a")}, []string{"value-changed"}},
 		{"gap", History{Ops: []Op{send(1, "a", 0, 0, 3), send(1, "b", 2, 4, 5)}, Final: map[string][]Entry{q: {{0, "a"}, {2, "b"}}}}, []string{"gap"}},
+		{"read and gone with the tail", History{Ops: []Op{send(1, "a", 0, 0, 3), unknown(2, "b", 0), read(3, "b", 1, 4, 5), read(4, "b", 1, 5, 6)}, Final: final("a")}, []string{"read-lost"}},
+		{"read and gone, allowed", History{Ops: []Op{send(1, "a", 0, 0, 3), unknown(2, "b", 0), read(3, "b", 1, 4, 5)}, Final: final("a"), LossAllowed: func(k string) bool { return k == "b" }}, nil},
+		{"first entry gone", History{Ops: []Op{send(1, "a", 0, 0, 3), send(1, "b", 1, 4, 5)}, Final: map[string][]Entry{q: {{1, "b"}}}}, []string{"gap", "lost"}},
+		{"first entry expired", History{Expires: true, Ops: []Op{send(1, "a", 0, 0, 3), send(1, "b", 1, 4, 5), read(2, "a", 0, 6, 7)}, Final: map[string][]Entry{q: {{1, "b"}}}}, nil},
+		{"an allowed loss hides no other", History{Ops: []Op{send(1, "a", 0, 0, 3), send(1, "b", 0, 4, 5), read(2, "c", 0, 6, 7), unknown(3, "c", 0)}, Final: map[string][]Entry{}, LossAllowed: func(k string) bool { return k == "a" }},
+			[]string{"value-changed", "lost"}},
 		{"key used twice", History{Ops: []Op{send(1, "a", 0, 0, 3), send(2, "a", 0, 4, 5)}, Final: final("a")}, []string{"key-reused"}},
 	}
 	for _, c := range cases {
@@ -88,6 +94,17 @@ func TestLinearAgrees(t *testing.T) {
 	bad := History{Ops: []Op{send(1, "a", 1, 0, 5), send(2, "b", 0, 6, 9)}, Final: final("b", "a")}
 	if f := CheckLinear(q, &bad, 5*time.Second); len(f) != 1 || f[0].Name != "not-linearizable" {
 		t.Errorf("reordered history: %v", f)
+	}
+	// A copy of an acknowledged send, left by a try that ended unknown, and one that
+	// lies in another queue than its acknowledged copy.
+	copied := History{Ops: []Op{{Client: 1, Kind: Send, Key: "a", Queue: q, Offset: 1, Invoke: 0, Return: 9, Status: Done, UnknownTries: 1},
+		{Client: 2, Kind: Send, Key: "b", Queue: "g/T/1", Offset: 0, Invoke: 0, Return: 9, Status: Done, UnknownTries: 1}, read(3, "b", 2, 11, 12)}, Final: final("a", "a", "b")}
+	if f := CheckLinear(q, &copied, 5*time.Second); len(f) != 0 {
+		t.Errorf("explained copies: %v", f)
+	}
+	lost := History{Ops: []Op{send(1, "a", 0, 0, 5), send(2, "b", 1, 6, 9)}, Final: final("a")}
+	if f := CheckLinear(q, &lost, 5*time.Second); len(f) != 1 {
+		t.Errorf("lost message: %v", f)
 	}
 	early := History{Ops: []Op{send(1, "a", 0, 10, 15), read(2, "a", 0, 1, 2)}, Final: final("a")}
 	if f := CheckLinear(q, &early, 5*time.Second); len(f) != 1 {

@@ -69,6 +69,7 @@ func (r *Run) build() {
 			return r.Load.NewWatcher(i, r.Setup.WatchAll)
 		}})
 	}
+	r.watchOffsets()
 	if r.Drill.Begin != nil {
 		r.Drill.Begin(r)
 	}
@@ -167,6 +168,9 @@ func (s *Setup) BrokerOptions(g int, host string) broker.Options {
 	o.FlushDiskType, o.AckClass, o.WriteLease = s.Flush, s.Class, s.Lease
 	o.LeaseDuration, o.ControllerHeartBeatTimeout = s.LeaseDuration, s.HeartbeatTimeout
 	o.HAMaxTimeSlaveNotCatchup, o.CheckSyncStateSetPeriod, o.SlaveTimeout = s.NotCatchup, s.CheckSet, s.SlaveTimeout
+	if s.Reserved > 0 {
+		o.FileReservedTime = s.Reserved
+	}
 	o.MappedFileSizeCommitLog, o.HATransferBatchSize, o.MaxHATransferByteInSecond = s.SegmentBytes, s.BatchBytes, s.Throttle
 	return o
 }
@@ -186,6 +190,7 @@ func (r *Run) bootBroker(g, b int) func(l sim.Life) (node.Machine, sim.Doer, err
 			return nil, nil, err
 		}
 		o := r.Setup.BrokerOptions(g, l.Node)
+		o.WaitTimeMillsInSendQueue += r.World.Slack() // a device that others use too is not a slow disk
 		if r.Drill.Broker != nil {
 			r.Drill.Broker(r, l, &o)
 		}

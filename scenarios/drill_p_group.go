@@ -243,11 +243,12 @@ var expiredPrefix = &Drill{
 			s.Min = 1
 		}
 		s.SegmentBytes, s.BodyBytes, s.Rate = 64<<10, 2048, 100
+		s.Reserved = 8 * time.Second
 		s.NotCatchup = pick(rnd, 3*time.Second, 8*time.Second)
 		s.Flush, s.Class = broker.SyncFlush, ha.ClassDurable
 	},
 	Broker: func(_ *Run, _ sim.Life, o *broker.Options) {
-		o.FileReservedTime, o.CleanResourceInterval, o.RetentionWait = 8*time.Second, time.Second, 2*time.Second
+		o.CleanResourceInterval, o.RetentionWait = time.Second, 2*time.Second
 	},
 	Begin: func(r *Run) { r.stage("outlived", r.outlived) },
 	Faults: func(c *Cast) []*sim.Fault {

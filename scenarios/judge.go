@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"encoding/binary"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,8 @@ type Judge struct {
 	// electable is who could have been elected, at each election.
 	electable map[electionID]ha.IDs
 	sends     map[requestID]string // request → key
+	pulls     map[requestID]bool
+	rotten    []string // brokers whose disk has just begun to rot
 	alters    map[requestID]alterSeen
 	holding   holding
 }
@@ -81,10 +84,10 @@ const maxEventsKept = 200_000
 func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
 	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
 		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
-		serving: map[string]ha.MasterEpoch{}, epochStarts: map[string][]ha.EpochStart{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{},
+		serving: map[string]ha.MasterEpoch{}, epochStarts: map[string][]ha.EpochStart{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{}, pulls: map[requestID]bool{},
 		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, ackKeys: map[electionID]string{}, electable: map[electionID]ha.IDs{}, holding: newHolding()}
 	for g := range s.Groups {
-		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class})
+		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class, Reserved: s.surelyKept()})
 	}
 	return j
 }
@@ -94,6 +97,7 @@ func (s *Setup) wildClocks() bool { return s.Wild }
 
 // OnEvent feeds the event judges.
 func (j *Judge) OnEvent(e event.Event) {
+	j.settleRot()
 	if e.Group == "" && isBroker(e.Node) {
 		e.Group = groupOf(e.Node)
 	}
@@ -123,7 +127,7 @@ func (j *Judge) OnEvent(e event.Event) {
 		j.Marks[e.Text]++
 	case event.Elected, event.SetAltered:
 		if e.Kind == event.Elected {
-			j.electable[electionID{e.Group, e.Epoch}] = j.truth.Electable(e.Group)
+			j.electable[electionID{e.Group, e.Epoch}] = j.couldLead(e)
 		}
 		j.committed(e)
 	}
@@ -197,9 +201,30 @@ func (j *Judge) promoted(e event.Event) {
 		Electable: j.electable[electionID{e.Group, e.Epoch}].With(id), At: e.At})
 }
 
-// OnDeliver notes which request carries which message.
+// couldLead are those who could have been elected at an election. When a group is
+// back as a whole nobody is electable by the record, and whoever is there could lead:
+// the best log must have been taken.
+func (j *Judge) couldLead(e event.Event) ha.IDs {
+	if e.Text == "all-back" {
+		return j.truth.Present(e.Group)
+	}
+	return j.truth.Electable(e.Group)
+}
+
+// OnDeliver notes which request carries which message, and which asks for some.
 func (j *Judge) OnDeliver(to string, s node.SessionID, f *wire.Frame) {
-	if f.Link != wire.Remoting || f.Head.Response() || !isSend(f.Head.Code) {
+	if f.Link != wire.Remoting || f.Head.Response() {
+		return
+	}
+	// Numbers of sessions begin anew with each life: what an earlier life did not answer
+	// is forgotten.
+	id := requestID{to, s, f.Head.Opaque}
+	delete(j.pulls, id)
+	delete(j.sends, id)
+	if f.Head.Code == wire.ReqPull || f.Head.Code == wire.ReqLitePull {
+		j.pulls[id] = true
+	}
+	if !isSend(f.Head.Code) {
 		return
 	}
 	req, err := f.SendRequest()
@@ -207,7 +232,7 @@ func (j *Judge) OnDeliver(to string, s node.SessionID, f *wire.Frame) {
 		return
 	}
 	if key := keyOf(req.Properties); key != "" {
-		j.sends[requestID{to, s, f.Head.Opaque}] = key
+		j.sends[id] = key
 	}
 }
 
@@ -232,7 +257,13 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	if f.Link != wire.Remoting || !f.Head.Response() {
 		return
 	}
+	j.settleRot()
 	id := requestID{from, s, f.Head.Opaque}
+	if j.pulls[id] {
+		delete(j.pulls, id)
+		j.served(from, f)
+		return
+	}
 	key, ok := j.sends[id]
 	if !ok {
 		return
@@ -256,6 +287,21 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	j.Ledger.Acknowledged(checker.Ack{Key: key, Group: group, Master: j.truth.ID(from), Epoch: epoch, Log: log, QueueOffset: resp.QueueOffset, Claim: resp.Durability, At: j.now()})
 	if r := j.Recoveries[group]; r != nil {
 		r.Acknowledged(epoch, j.now())
+	}
+}
+
+// served enters what a pull is answered with: records, one behind the other.
+func (j *Judge) served(from string, f *wire.Frame) {
+	if f.Head.Code != wire.CodeSuccess {
+		return
+	}
+	for body := f.Body; len(body) >= 4; {
+		size := int(binary.BigEndian.Uint32(body))
+		if size <= 0 || size > len(body) {
+			size = len(body) // no message: the ledger says so
+		}
+		j.Ledger.Served(groupOf(from), j.truth.ID(from), j.serving[from], body[:size], j.now())
+		body = body[size:]
 	}
 }
 
@@ -307,6 +353,7 @@ func isBroker(node string) bool { return len(node) == 2 && node[0] >= 'a' && nod
 
 // OnFault tells the ledger what a fault destroys and starts the stop-watches.
 func (j *Judge) OnFault(f *sim.Fault, ended bool) {
+	j.settleRot()
 	at := j.now()
 	what := string(f.Kind) + " " + f.Target()
 	if ended {
@@ -321,6 +368,11 @@ func (j *Judge) OnFault(f *sim.Fault, ended bool) {
 		}
 	}
 	if ended {
+		for _, n := range f.Nodes {
+			if f.Kind == sim.DiskSyncDrop && isBroker(n) {
+				j.Ledger.SyncDropped(groupOf(n), j.truth.ID(n)) // of what came to it since the fault began
+			}
+		}
 		return
 	}
 	j.LastHeal = max(j.LastHeal, at)
@@ -349,7 +401,9 @@ func (j *Judge) damage(f *sim.Fault, n string) {
 		j.truth.keep(n)
 		j.Ledger.PowerLost(groupOf(n), id)
 		if j.truth.liars[n] {
-			j.Ledger.StoreLost(groupOf(n), id, "power loss of a disk that lied")
+			delete(j.truth.liars, n) // what is on the platter is all there is now
+			j.Ledger.LiarLost(groupOf(n), id)
+			j.truth.liars[n] = true
 		}
 	case sim.WipeDisk:
 		j.truth.keep(n)
@@ -357,14 +411,25 @@ func (j *Judge) damage(f *sim.Fault, n string) {
 		j.truth.forget(n)
 	case sim.DiskLies:
 		j.truth.liars[n] = true
-		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
-	case sim.DiskRot, sim.DiskSyncDrop:
-		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
+	case sim.DiskRot:
+		j.rotten = append(j.rotten, n)
+	case sim.DiskSyncDrop:
+		j.Ledger.SyncDropped(groupOf(n), id)
 	}
+}
+
+// settleRot lets the ledger look at disks that a fault has damaged: a fault is told
+// before it happens, and nothing else happens before the next thing that is told.
+func (j *Judge) settleRot() {
+	for _, n := range j.rotten {
+		j.Ledger.Rotted(groupOf(n), j.truth.ID(n))
+	}
+	j.rotten = j.rotten[:0]
 }
 
 // OnLife keeps track of who runs.
 func (j *Judge) OnLife(l sim.LifeChange) {
+	j.settleRot()
 	j.Lives, j.LivesAt = append(j.Lives, l), append(j.LivesAt, j.now())
 	j.truth.life(l, j.now())
 	if l.Phase == sim.Down {

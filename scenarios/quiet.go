@@ -72,8 +72,8 @@ func (r *Run) brokerAt(name string) *broker.Broker {
 }
 
 // unsettled says what keeps the core from being quiet: "" when every group's
-// confirm offset is its end on all healed members, their logs are equal byte for
-// byte, and the watchers have read everything.
+// confirm offset is its end on all healed members, the watchers have read everything,
+// and all have derived the same from their logs.
 func (r *Run) unsettled() string {
 	var why []string
 	for g := range r.Setup.Groups {
@@ -108,7 +108,10 @@ func (r *Run) unsettledGroup(g int) string {
 			return fmt.Sprintf("%s: durable %d, confirm %d, master's end %d", n, s.Durable, s.Confirm, st.End)
 		}
 	}
-	return r.behind(g)
+	if s := r.behind(g); s != "" {
+		return s
+	}
+	return r.underived(g)
 }
 
 // queueEnds is where the queues of a master's log end, as far as it was read.
@@ -162,7 +165,7 @@ func (r *Run) diverged(g int) string {
 		const step = 4096
 		for off := max(r.Truth.MinOffset(group, id), r.Truth.MinOffset(group, rec.Master)); off < end; off += step {
 			k := int(min(step, end-off))
-			if !bytes.Equal(r.pages(group, id, off, k), r.pages(group, rec.Master, off, k)) {
+			if theirs := r.pages(group, rec.Master, off, k); len(theirs) != k || !bytes.Equal(r.pages(group, id, off, k), theirs) {
 				return fmt.Sprintf("%s differs from master %d within [%d, %d)", n, rec.Master, off, off+ha.LogOffset(k))
 			}
 		}

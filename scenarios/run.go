@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"time"
 
@@ -277,12 +278,16 @@ func (r *Run) judge() {
 	for g := range r.Setup.Groups {
 		r.finalOf(GroupName(g))
 	}
+	r.Judge.Ledger.Heard(r.Load.Ops)
 	r.Findings = append(r.Findings, r.Judge.Ledger.Findings()...)
 	r.Findings = append(r.Findings, r.Judge.Invariants.Findings()...)
-	h := &checker.History{Ops: r.Load.Ops, Final: r.Final, LossAllowed: r.Judge.Ledger.LossAllowed, MinClients: 4, MinOverlap: 10}
+	h := &checker.History{Ops: r.Load.Ops, Final: r.Final, LossAllowed: r.Judge.Ledger.LossAllowed, MinClients: 4, MinOverlap: 10, Expires: r.Setup.Reserved > 0}
 	found, rep := checker.CheckQueues(h)
 	r.Queue = rep
 	r.Findings = append(r.Findings, found...)
+	for _, q := range r.crossChecked() {
+		r.Findings = append(r.Findings, checker.CheckLinear(q, h, linearLimit)...)
+	}
 	for g := range r.Setup.Groups {
 		name := GroupName(g)
 		r.Findings = append(r.Findings, checker.CheckRegister(name, r.Judge.Register[name], registerLimit)...)
@@ -299,6 +304,18 @@ func (r *Run) judge() {
 // registerLimit bounds porcupine on one group's record; it takes milliseconds.
 const registerLimit = 20 * time.Second
 
+// linearLimit bounds porcupine on one queue; it takes milliseconds.
+const linearLimit = 20 * time.Second
+
+// crossChecked are the queues that porcupine looks at too: the first of each group.
+// The direct checker decides all of them.
+func (r *Run) crossChecked() (out []string) {
+	for g := range r.Setup.Groups {
+		out = append(out, r.Load.queueName(GroupName(g), Topic, 0))
+	}
+	return out
+}
+
 // finalOf takes the group's last master, checks the ledger a last time and reads
 // its queues.
 func (r *Run) finalOf(group string) {
@@ -312,6 +329,9 @@ func (r *Run) finalOf(group string) {
 	}
 	if len(r.Findings) == 0 {
 		r.Judge.Ledger.Final(checker.Promotion{Group: group, Master: master, Electable: r.Truth.Electable(group).With(master), Unclean: rec.Unclean, At: r.World.Now()})
+	}
+	if len(r.World.Findings()) == 0 {
+		r.checkOffsets(group, r.Truth.Node(group, master), math.MaxInt32)
 	}
 	for q, entries := range r.readLog(group, master) {
 		sort.Slice(entries, func(i, j int) bool { return entries[i].Offset < entries[j].Offset })

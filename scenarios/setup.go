@@ -34,8 +34,9 @@ type Setup struct {
 	LeaseDuration    time.Duration
 	SlaveTimeout     time.Duration
 	SegmentBytes     int64
-	BatchBytes       int   // haTransferBatchSize
-	Throttle         int64 // maxHaTransferByteInSecond, 0 = none
+	BatchBytes       int           // haTransferBatchSize
+	Throttle         int64         // maxHaTransferByteInSecond, 0 = none
+	Reserved         time.Duration // fileReservedTime of a drill about retention, 0: the default of days
 
 	Queues    int // of the drill's topic
 	Clients   int // producers; two consumers watch
@@ -46,6 +47,7 @@ type Setup struct {
 	Linger      bool // idle machines wait a drawn moment before they settle
 	CheckAll    bool // invariants of a machine after each of its batches, not every 16th
 	WatchAll    bool // each watcher reads every queue, not its share of them
+	Silent      bool // consumers never commit offsets
 	Skew        bool // clocks differ and drift
 	Wild        bool // the drill lets clocks leave the drift bound
 	Pebble      bool // controllers keep their raft log in Pebble
@@ -110,6 +112,18 @@ func (s *Setup) drawPolicy(rnd *prng.Source) {
 	}
 	s.Lease = pick(rnd, broker.LeaseRequired, broker.LeaseOff)
 	s.clamp()
+}
+
+// surelyKept is the age, nanoseconds, below which no clock of the run can make a
+// message old enough for retention; 0 when nothing grows old in it.
+func (s *Setup) surelyKept() int64 {
+	switch {
+	case s.Reserved == 0:
+		return 0
+	case s.Skew: // wall clocks of two masters are minutes apart
+		return 1
+	}
+	return int64(s.Reserved - time.Second)
 }
 
 // clamp keeps the drawn values consistent with each other.

@@ -217,6 +217,18 @@ func (t *Truth) Electable(group string) ha.IDs {
 	return ha.NewIDs(out...)
 }
 
+// Present are the members and retained members that run.
+func (t *Truth) Present(group string) ha.IDs {
+	rec := t.last[group]
+	var out ha.IDs
+	for _, id := range t.Brokers(group) {
+		if (rec.Set.Has(id) || rec.Retained.Has(id)) && t.up(t.Node(group, id)) {
+			out = append(out, id)
+		}
+	}
+	return ha.NewIDs(out...)
+}
+
 // fault keeps track of who is out of the controllers' reach.
 func (t *Truth) fault(f *sim.Fault, ended bool, at int64) {
 	switch f.Kind {

@@ -29,8 +29,10 @@ type Load struct {
 	Groups   []string
 	Interval time.Duration // between two sends of one producer
 	Body     int
-	Stopped  bool // producers send no more
-	Idle     bool // producers let the sends that fall due pass
+	Stopped  bool                  // producers send no more
+	Idle     bool                  // producers let the sends that fall due pass, consumers commit nothing
+	Silent   bool                  // consumers never commit
+	Offsets  map[string]*committed // by queue, what consumers were told
 	Ops      []checker.Op
 	Codes    map[string]int
 	Sent     int
@@ -69,7 +71,7 @@ type sendID struct {
 
 // NewLoad returns the load of a setup.
 func NewLoad(s *Setup, clock Clock) *Load {
-	l := &Load{Clock: clock, Queues: s.Queues, Body: s.BodyBytes, Codes: map[string]int{}, open: map[sendID]int{},
+	l := &Load{Clock: clock, Silent: s.Silent, Offsets: map[string]*committed{}, Queues: s.Queues, Body: s.BodyBytes, Codes: map[string]int{}, open: map[sendID]int{},
 		firstAcked: map[string]bool{}, watched: map[string]int64{}, names: map[place]string{}, ends: map[sendEnd]string{}, GroupErrors: map[string]map[string]int{}, Moved: map[string]bool{}}
 	for g := range s.Groups {
 		l.Groups = append(l.Groups, GroupName(g))
@@ -259,13 +261,16 @@ func (l *Load) acked(o *client.Outcome, at int64) {
 	l.lastAck = at
 }
 
-// watcher pulls its queues of the topic from their beginning and never commits.
+// watcher pulls its queues of the topic from their beginning and commits how far it
+// has come, but always goes on from where it is.
 type watcher struct {
 	l     *Load
 	id    int
 	tails []watchedQueue
 	asked map[client.Ticket]int
 	retry node.Time
+
+	commits map[client.Ticket]int // commits under way
 }
 
 type watchedQueue struct {
@@ -274,6 +279,11 @@ type watchedQueue struct {
 	next  int64
 	busy  bool
 	after node.Time // not before, after an error
+
+	owned      bool // this watcher commits the queue's offset
+	committing bool
+	stored     int64     // newest offset whose commit was answered
+	commitAt   node.Time // not before
 }
 
 // watchRetry is the pause of a watcher after a pull that failed.
@@ -285,13 +295,14 @@ const firstWatcher = 100
 // NewWatcher returns the application of the n-th consuming client machine: as
 // members of one consumer group they share the queues, unless all is set.
 func (l *Load) NewWatcher(n int, all bool) *watcher {
-	w := &watcher{l: l, id: firstWatcher + n, asked: map[client.Ticket]int{}, retry: node.Never}
+	w := &watcher{l: l, id: firstWatcher + n, asked: map[client.Ticket]int{}, retry: node.Never, commits: map[client.Ticket]int{}}
 	for g, name := range l.Groups {
 		for q := range l.Queues {
-			if !all && (g*l.Queues+q)%watchers != n {
+			mine := (g*l.Queues+q)%watchers == n
+			if !all && !mine {
 				continue
 			}
-			w.tails = append(w.tails, watchedQueue{group: name, queue: int32(q)})
+			w.tails = append(w.tails, watchedQueue{group: name, queue: int32(q), owned: mine})
 		}
 	}
 	return w
@@ -303,7 +314,7 @@ func (w *watcher) Turn(now node.Now, m node.Machine) bool {
 	for _, o := range c.Take() {
 		w.take(now, &o)
 	}
-	work := false
+	work := w.commit(now, c)
 	w.retry = node.Never
 	for i := range w.tails {
 		t := &w.tails[i]
@@ -328,10 +339,14 @@ func (w *watcher) Turn(now node.Now, m node.Machine) bool {
 // Waits reports whether pulls have ended.
 func (w *watcher) Waits(m node.Machine) bool { return m.(*client.Client).Ended() > 0 }
 
-// Deadline is the next retry.
-func (w *watcher) Deadline() node.Time { return w.retry }
+// Deadline is the next retry or commit.
+func (w *watcher) Deadline() node.Time { return min(w.retry, w.commitDue()) }
 
 func (w *watcher) take(now node.Now, o *client.Outcome) {
+	if o.Op == client.OpCommit {
+		w.committedNow(o)
+		return
+	}
 	i, ok := w.asked[o.Ticket]
 	if !ok || o.Op != client.OpPull {
 		return
