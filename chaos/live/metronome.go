@@ -12,8 +12,7 @@ import (
 
 // metronome measures how much the computer itself holds the nodes up: how late a
 // goroutine runs and gets its turn, and how long the device takes for a small sync.
-// A clause about times cannot be judged in a run that was held up for longer than
-// the world's slack allows for.
+// A clause about times cannot be judged in a run that was held up for long.
 type metronome struct {
 	stop  chan struct{}
 	worst atomic.Int64 // nanoseconds, real time
