@@ -38,6 +38,9 @@ var cutCrash = &Drill{
 					return fmt.Sprintf("%s refuses to start: %s", n, l.Reason)
 				}
 			}
+			if r.Judge.Count(event.Truncated, func(e event.Event) bool { return e.Node == n && e.Count > 0 }) == 0 {
+				return moot // it had nothing to cut
+			}
 			return ""
 		}},
 		noLoss,

@@ -33,7 +33,7 @@ var randomWorld = &Drill{
 	},
 	Faults: randomFaults,
 	Least:  checker.Activity{Before: 10, After: 10},
-	Rare: []string{"log cut", "set change refused", "rebuild needed", "confirm frozen", "lease expired", "nobody electable", "elected from the retained",
+	Rare: []string{"log cut", "set change refused", "confirm frozen", "lease expired", "nobody electable", "elected from the retained",
 		"elected when all were back", "disk replaced"},
 	Assertions: []Assertion{
 		noLoss,
