@@ -83,6 +83,9 @@ const randomChaos = 60 * time.Second
 // randomFaults draws the plan: troubles, and the operator at the end.
 func randomFaults(c *Cast) []*sim.Fault {
 	d := &troubles{Cast: c}
+	if d.storm = c.Rnd.Chance(1, 3); d.storm {
+		d.begin = c.Drawn(time.Second, 30*time.Second)
+	}
 	for range c.Rnd.Between(2, 6) {
 		d.draw()
 	}
@@ -93,6 +96,10 @@ func randomFaults(c *Cast) []*sim.Fault {
 type troubles struct {
 	*Cast
 	out []*sim.Fault
+	// storm puts everything into a few seconds from begin on, instead of all over the
+	// run: troubles that meet each other.
+	storm bool
+	begin time.Duration
 }
 
 // draw adds one trouble.
@@ -116,7 +123,12 @@ func (d *troubles) draw() {
 }
 
 // when draws a time that leaves room for the end.
-func (d *troubles) when() sim.Trigger { return d.Between(time.Second, 40*time.Second) }
+func (d *troubles) when() sim.Trigger {
+	if d.storm {
+		return d.Between(d.begin, d.begin+6*time.Second)
+	}
+	return d.Between(time.Second, 40*time.Second)
+}
 
 // lasts draws a duration, short ones as often as long ones.
 func (d *troubles) lasts() time.Duration {
@@ -289,7 +301,7 @@ func (d *troubles) clock() {
 var moments = []event.Kind{event.AlterProposed, event.SetAdopted, event.PromotionBegun, event.BarrierAppended, event.Serving, event.Truncated,
 	event.Following, event.SlaveJoined, event.EpochRecorded, event.RoleApplied, event.Demoted, event.Rolled, event.Started, event.LeaseExpired}
 
-// onEvent arms a crash for the next occurrence of a protocol step, at whom it
+// onEvent arms a crash for the next occurrences of a protocol step, at whom it
 // happens to or at the leading controller, some of them inside a disk operation;
 // usually something else makes the step happen.
 func (d *troubles) onEvent() {
@@ -303,13 +315,13 @@ func (d *troubles) onEvent() {
 	} else if d.Rnd.Chance(1, 3) {
 		target = "@leader"
 	}
-	when := d.Drawn(time.Second, 30*time.Second)
+	when := time.Duration(d.when().At - Ready)
 	delay := time.Duration(0)
 	if d.Rnd.Chance(1, 2) {
 		delay = d.Drawn(0, 20*time.Millisecond)
 	}
 	text := fmt.Sprintf("on %s %d %d %s %s", pick(d.Rnd, moments...), delay, step, kind, target)
-	d.out = append(d.out, Stage(text, At(when), d.lasts(), 0))
+	d.out = append(d.out, Stage(text, At(when), d.lasts(), d.Rnd.Between(1, 3)))
 	if d.Rnd.Chance(3, 4) {
 		d.out = append(d.out, Strike(pick(d.Rnd, sim.CrashExit, sim.CrashSilent, sim.Pause), At(when+d.Drawn(0, 5*time.Second)), d.lasts(), d.broker()))
 	}
@@ -326,7 +338,11 @@ func (r *Run) armed(f *sim.Fault, text string) {
 		if k.String() != words[0] {
 			continue
 		}
-		r.on(k, match, func(e event.Event) {
+		left := f.Arg
+		r.each(k, func(e event.Event) bool { return left > 0 && match(e) }, func(e event.Event) {
+			if left--; left < 0 {
+				return
+			}
 			r.after(time.Duration(delay), func() {
 				r.strikeAt(e.Node, target, &sim.Fault{Kind: kind, For: f.For, When: sim.Trigger{DiskStep: step}})
 			})
@@ -365,7 +381,7 @@ func (d *troubles) swizzle() {
 	d.shuffle(all)
 	some := all[:d.Rnd.Between(2, int64(len(all)))]
 	kind := pick(d.Rnd, sim.CrashExit, sim.CrashSilent, sim.Stop, sim.Pause)
-	begin, gap := d.Drawn(time.Second, 25*time.Second), d.Drawn(50*time.Millisecond, 1500*time.Millisecond)
+	begin, gap := min(time.Duration(d.when().At-Ready), 25*time.Second), d.Drawn(50*time.Millisecond, 1500*time.Millisecond)
 	stopped := begin + time.Duration(len(some))*gap
 	back := slices.Clone(some)
 	d.shuffle(back)

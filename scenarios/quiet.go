@@ -85,6 +85,9 @@ func (r *Run) unsettled() string {
 }
 
 func (r *Run) unsettledGroup(g int) string {
+	if r.downForGood(g) != "" {
+		return ""
+	}
 	rec := r.Truth.refresh(GroupName(g))
 	node := r.Truth.Node(GroupName(g), rec.Master)
 	m := r.brokerAt(node)

@@ -201,6 +201,7 @@ func (r *Run) recover() bool {
 		before[k] = n
 	}
 	bound := r.bound()
+	look, given := r.Healed+bound/2, 0 // groups that wait for an operator are looked for late
 	back := func() bool {
 		seen := map[string]bool{}
 		for k, n := range r.Judge.AcksBy {
@@ -208,7 +209,11 @@ func (r *Run) recover() bool {
 				seen[k[:len(r.Load.Groups[0])]] = true
 			}
 		}
-		return len(seen) == len(r.Load.Groups)
+		if len(seen) < len(r.Load.Groups) && w.Now() >= look {
+			look = w.Now() + int64(time.Second)
+			given = r.givenUp(seen)
+		}
+		return len(seen)+given == len(r.Load.Groups)
 	}
 	if w.RunWhile(r.Healed+bound, func() bool { return !back() }) {
 		r.Back = w.Now()
@@ -260,7 +265,7 @@ func (r *Run) quiesce() {
 // converged compares the replicas once everything is quiet.
 func (r *Run) converged() {
 	for g := range r.Setup.Groups {
-		if d := r.diverged(g); d != "" {
+		if d := r.diverged(g); d != "" && r.downForGood(g) == "" {
 			r.fail("convergence", "diverged", "%s", d)
 		}
 	}
@@ -293,7 +298,11 @@ func (r *Run) judge() {
 		r.Findings = append(r.Findings, checker.CheckRegister(name, r.Judge.Register[name], registerLimit)...)
 	}
 	at := checker.Instants{FirstFault: r.Judge.FirstFault, LastHeal: r.Judge.LastHeal}
-	r.Findings = append(r.Findings, checker.CheckActivity(r.Drill.Least, r.Load.Ops, at, r.Judge.Marks)...)
+	least := r.Drill.Least
+	if r.anyDownForGood() {
+		least.After = 0
+	}
+	r.Findings = append(r.Findings, checker.CheckActivity(least, r.Load.Ops, at, r.Judge.Marks)...)
 	if len(r.World.Findings()) == 0 {
 		for _, s := range r.World.Stale() {
 			r.Findings = append(r.Findings, checker.Finding{Judge: "plan", Name: "stale", Text: s})
