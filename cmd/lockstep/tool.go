@@ -238,7 +238,7 @@ off. Without one nothing is remembered.`,
 			default:
 				return refused(fmt.Errorf("--from %q: write first or last", from))
 			}
-			sub.NoCommit = group == ""
+			sub.NoCommit, sub.Confirm = group == "", group != ""
 			s, end, err := connect(cmd.Context(), log, &r, func(o *client.Options) {
 				o.ConsumerGroup = group
 				if group == "" {
@@ -275,14 +275,36 @@ func consume(w io.Writer, s *session, sub client.Subscription, count int) error 
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%d of %d messages came: %w", got, count, err)
+			return fmt.Errorf("%d of %d messages came of topic %s: %w", got, count, sub.Topic, err)
 		}
-		for _, m := range o.Messages {
-			if got++; count > 0 && got > count {
-				break
+		printed := o.Messages
+		if count > 0 {
+			printed = printed[:min(len(printed), count-got)]
+		}
+		for _, m := range printed {
+			if _, err := fmt.Fprintf(w, "%s/%d\t%d\t%s\t%s\n", o.Broker, m.Queue, m.QueueOffset, m.Key, m.Body); err != nil {
+				return fmt.Errorf("print a message of %s: %w", sub.Topic, err)
 			}
-			fmt.Fprintf(w, "%s/%d\t%d\t%s\t%s\n", o.Broker, m.Queue, m.QueueOffset, m.Key, m.Body)
+		}
+		got += len(printed)
+		if err := confirm(s, sub, &o, len(printed)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// confirm lets the group's offset pass the first messages of a delivery, which were
+// printed. What was fetched and not printed comes again.
+func confirm(s *session, sub client.Subscription, o *client.Outcome, printed int) error {
+	if !sub.Confirm || printed == 0 && len(o.Messages) > 0 {
+		return nil
+	}
+	next := o.Next
+	if printed < len(o.Messages) {
+		next = o.Messages[printed-1].QueueOffset + 1
+	}
+	return s.do(func(now node.Now, c *client.Client) error {
+		return c.Consumed(now, o.Ticket, client.QueueRef{Broker: o.Broker, Queue: o.Queue}, next)
+	})
 }

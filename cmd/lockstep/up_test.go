@@ -139,6 +139,25 @@ func (c *cluster) master() (name string, set int) {
 	return c.plan.Nodes[i].Name, len(strings.Fields(m[5]))
 }
 
+// consumeInParts: a group goes on behind the last message that was printed, not
+// behind the last that was fetched.
+func (c *cluster) consumeInParts() {
+	c.t.Helper()
+	seen := map[string]int{}
+	for range 4 {
+		r := command(c.t, "consume", "-n", c.namesrv(), "-t", "orders", "-g", "parts", "--count", "25", "--timeout", "20s")
+		if r.code != 0 {
+			c.t.Fatalf("consume in parts: code %d after %d messages\n%s%s", r.code, len(seen), r.stdout, r.stderr)
+		}
+		for line := range strings.Lines(r.stdout) {
+			seen[strings.Split(line, "\t")[2]]++
+		}
+	}
+	if len(seen) != 100 {
+		c.t.Errorf("four times 25 messages of a group were %d different ones", len(seen))
+	}
+}
+
 // hint is the command line that lockstep up printed for a node that died.
 func (c *cluster) hint(name string) []string {
 	c.t.Helper()
@@ -163,6 +182,7 @@ func TestMasterCrash(t *testing.T) {
 	c := startCluster(t, dir, "--set", "handoverTimeoutMillis=1000")
 	c.send("before-", 100)
 	c.consume(100, "before-")
+	c.consumeInParts()
 	until(t, "all three are in the set", func() bool { _, set := c.master(); return set == 3 })
 	dead, _ := c.master()
 	c.kill(dead, syscall.SIGKILL)

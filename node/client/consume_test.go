@@ -497,6 +497,80 @@ func TestUnsubscribe(t *testing.T) {
 	}
 }
 
+// TestConfirm: with Confirm a commit covers what Consumed reported and no more,
+// also in the middle of a delivery; what matched nothing behind it follows once all
+// of it is used.
+func TestConfirm(t *testing.T) {
+	r := consumer(t, Subscription{Confirm: true})
+	ref := QueueRef{Broker: "ga"}
+	consumed := func(next int64) {
+		t.Helper()
+		if err := r.c.Consumed(r.now, 1, ref, next); err != nil {
+			t.Fatal(err)
+		}
+		r.settle()
+	}
+	committed := func(want int64) {
+		t.Helper()
+		if len(r.sent) == 0 {
+			r.advance(5 * time.Second)
+		}
+		var h wire.UpdateOffsetRequest
+		if f := r.next(); f.Head.Code != wire.ReqUpdateConsumerOffset || f.Header(&h) != nil || h.CommitOffset != want {
+			t.Fatalf("frame %+v %+v, want a commit of %d", f.Head, h, want)
+		} else {
+			r.answer(f, 0, "", nil, nil)
+		}
+	}
+	r.answer(r.next(), 0, "", &wire.OffsetResponse{Offset: 6}, nil)
+	r.answer(r.next(), 0, "", pullAnswer(8, 0, 8), append(stored(t, 0, 6, "", "x", 0), stored(t, 0, 7, "", "y", 0)...))
+	r.outcome()
+	held := r.next()
+	r.advance(5 * time.Second)
+	r.none() // taken, and not used: no commit
+	consumed(7)
+	committed(7)                                     // the interval is over
+	r.answer(held, 20, "", pullAnswer(9, 0, 9), nil) // the message at 8 matches nothing
+	held = r.next()
+	r.advance(5 * time.Second)
+	r.none() // 7 is still unused
+	consumed(8)
+	committed(9)
+	// A broker that moves the queue back outweighs what is reported late.
+	r.answer(held, 21, "", pullAnswer(3, 3, 3), nil)
+	r.outcome()
+	r.next()
+	consumed(9)
+	committed(3)
+	for _, bad := range []error{r.c.Consumed(r.now, 2, ref, 1), r.c.Consumed(r.now, 1, QueueRef{Broker: "gb"}, 1)} {
+		if bad == nil {
+			t.Error("a report about what is not subscribed was taken")
+		}
+	}
+}
+
+// TestCommitUnanswered: a commit that ends when the next one is due begins once and
+// later, not in the same Settle.
+func TestCommitUnanswered(t *testing.T) {
+	r := consumer(t, Subscription{})
+	r.answer(r.next(), 0, "", &wire.OffsetResponse{Offset: 0}, nil)
+	r.answer(r.next(), 0, "", pullAnswer(1, 0, 1), stored(t, 0, 0, "", "m", 0))
+	r.outcome()
+	r.next()
+	commits := 0
+	for range 14 { // less than the pull is held
+		r.advance(time.Second)
+		for len(r.sent) > 0 {
+			if f := r.next(); f.Head.Code == wire.ReqUpdateConsumerOffset {
+				commits++
+			}
+		}
+	}
+	if commits < 2 || commits > 4 {
+		t.Errorf("%d commits in 14 s, each without an answer for 5 s", commits)
+	}
+}
+
 // TestHeartbeats go to every broker in use at the interval, and to no name server.
 func TestHeartbeats(t *testing.T) {
 	r := two(t)

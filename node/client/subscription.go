@@ -36,6 +36,9 @@ type Subscription struct {
 	Tags string
 	// NoCommit leaves the committed offset of the group alone.
 	NoCommit bool
+	// Confirm makes commits cover what Consumed reported, not all that was taken: for
+	// callers that may end between taking a message and using it.
+	Confirm bool
 }
 
 // subscription is a Subscription at work.
@@ -72,7 +75,8 @@ type queue struct {
 	paused node.Time
 
 	position  int64 // next offset to pull
-	consumed  int64 // everything below it was taken, or matched nothing
+	delivered int64 // end of the last delivery
+	consumed  int64 // everything below it was taken (with Confirm: used), or matched nothing
 	committed int64 // last offset the broker is known to hold; -1 for none
 	untaken   int   // deliveries that wait for Take
 	op        *operation
@@ -224,6 +228,8 @@ func (q *queue) finished(c *Client, op *operation) {
 		q.commit = nil
 		if done {
 			q.committed = op.out.Offset
+		} else {
+			q.commitAt = max(q.commitAt, c.now.Mono.Add(c.opt.RetryBackoffMax))
 		}
 		return
 	}
@@ -248,7 +254,7 @@ func (q *queue) finished(c *Client, op *operation) {
 }
 
 func (q *queue) start(offset int64) {
-	q.phase, q.position, q.consumed = pulling, offset, offset
+	q.phase, q.position, q.delivered, q.consumed = pulling, offset, offset, offset
 }
 
 // pulled moves the position to where the broker says, in every case, and delivers
@@ -261,8 +267,16 @@ func (q *queue) pulled(c *Client, op *operation) {
 		q.deliver(c, op, OpMoved)
 	case len(o.Messages) > 0:
 		q.deliver(c, op, OpDeliver)
-	case q.untaken == 0:
+	default:
+		q.passFiltered()
+	}
+}
+
+// passFiltered counts what matched nothing as consumed, once all before it is.
+func (q *queue) passFiltered() {
+	if q.untaken == 0 && (!q.sub.arg.Confirm || q.consumed == q.delivered) {
 		q.consumed = q.position
+		q.delivered = q.position
 	}
 }
 
@@ -270,6 +284,7 @@ func (q *queue) deliver(c *Client, op *operation, kind Op) {
 	o := op.out
 	o.Ticket, o.Op = q.sub.ticket, kind
 	q.untaken++
+	q.delivered = o.Next
 	c.backlog += len(o.Messages)
 	c.stats.delivered += int64(len(o.Messages))
 	c.outcomes = append(c.outcomes, outcome{Outcome: o, queue: q})
@@ -278,10 +293,29 @@ func (q *queue) deliver(c *Client, op *operation, kind Op) {
 // taken: the caller has the delivery, so that commits may cover it.
 func (q *queue) taken(o *Outcome) {
 	q.untaken--
-	q.consumed = o.Next
-	if q.untaken == 0 {
-		q.consumed = q.position // what matched nothing behind it counts too
+	if !q.sub.arg.Confirm {
+		q.consumed = o.Next
 	}
+	q.passFiltered()
+}
+
+// Consumed reports that the caller has used everything of a queue below next: a
+// delivery's Outcome.Next, or the offset after one of its messages. It is for
+// subscriptions with Confirm; the next commit covers it.
+func (c *Client) Consumed(now node.Now, t Ticket, ref QueueRef, next int64) error {
+	c.now = now
+	i := slices.IndexFunc(c.subs, func(s *subscription) bool { return s.ticket == t && s.arg.Confirm })
+	if i < 0 {
+		return fmt.Errorf("consumed: ticket %d is no subscription with Confirm", t)
+	}
+	for _, q := range c.subs[i].queues {
+		if q.ref == ref {
+			q.consumed = min(next, q.delivered) // the broker may have moved the queue back since
+			q.passFiltered()
+			return nil
+		}
+	}
+	return fmt.Errorf("consumed: %s/%d is not assigned to ticket %d", ref.Broker, ref.Queue, t)
 }
 
 // lastCommit sends the offsets that are not committed yet, one-way.
