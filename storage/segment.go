@@ -141,6 +141,6 @@ func (l *commitLog) damageAt(off int64, reason string) *DamageError {
 	base := off - off%l.size
 	return &DamageError{
 		File: l.segmentFile(base), Offset: off - base, Log: logOff(off), Reason: reason,
-		Remedy: "move the store directory away, or order a rebuild, so that the broker copies the log from its master; nothing was deleted",
+		Remedy: "move the store directory away and start empty, so that the broker copies the log from its master; nothing was deleted",
 	}
 }
