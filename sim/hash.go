@@ -75,16 +75,19 @@ type hashes struct {
 	diff  *Divergence
 }
 
+// fold adds a value that is well spread already to a rolling hash.
+func fold(h, v uint64) uint64 { return bits.RotateLeft64((h^v)*0x9fb21c651e98df25, 31) }
+
 // step folds one step into the hashes.
 func (w *World) step(n *host, sub Subsystem, kind StepKind, a, b uint64) {
 	v := prng.Mix(a ^ bits.RotateLeft64(b, 29) ^ uint64(kind)<<56 ^ bits.RotateLeft64(uint64(w.now), 7))
 	id := int16(-1)
 	if n != nil {
-		n.sub[sub] = prng.Mix(n.sub[sub] ^ v)
+		n.sub[sub] = fold(n.sub[sub], v)
 		id = int16(n.index)
 		v ^= uint64(n.index+1) << 40
 	}
-	w.hash.all = prng.Mix(w.hash.all ^ v)
+	w.hash.all = fold(w.hash.all, v)
 	if w.hash.log != nil || w.hash.check != nil {
 		w.logStep(Step{At: w.now, A: a, B: b, Node: id, Kind: kind, Sub: sub})
 	}

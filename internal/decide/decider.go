@@ -31,6 +31,8 @@ type Decider struct {
 	benign    bool
 	names     []string
 	nameHash  []uint64
+	peerHash  []uint64 // by actor, its part of a key's hash as To
+	lone      []uint64 // by actor, the hash of From with no To
 	overrides []*Override
 	bySite    map[string][]*Override // patterns; looked up, never ranged over
 	exact     map[exactKey]*Override // overrides of one key
@@ -87,7 +89,10 @@ func (d *Decider) Actor(name string) Actor {
 		return Actor(i)
 	}
 	d.names = append(d.names, name)
-	d.nameHash = append(d.nameHash, prng.HashString(name))
+	h := prng.HashString(name)
+	d.nameHash = append(d.nameHash, h)
+	d.peerHash = append(d.peerHash, prng.Mix(h+1))
+	d.lone = append(d.lone, prng.Mix(h^d.peerHash[0]))
 	return Actor(len(d.names) - 1)
 }
 

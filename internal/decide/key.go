@@ -45,7 +45,10 @@ func (d *Decider) name(a Actor) string {
 // hash spreads a key. Actors enter by the hash of their names, so that adding
 // a node to a world shifts nothing.
 func (d *Decider) hash(k Key) uint64 {
-	h := prng.Mix(d.nameHash[k.From] ^ prng.Mix(d.nameHash[k.To]+1))
+	h := d.lone[k.From]
+	if k.To != 0 {
+		h = prng.Mix(d.nameHash[k.From] ^ d.peerHash[k.To])
+	}
 	h = prng.Mix(h ^ uint64(k.Session)<<32 ^ uint64(uint32(k.Kind)))
 	return prng.Mix(h ^ uint64(k.N))
 }
