@@ -22,6 +22,7 @@ type peer struct {
 	said    hello      // newest hello sent on out
 	heard   hello      // newest welcome on out
 	welcome bool       // heard answers the newest hello
+	claims  hello      // newest hello that it said itself and that was accepted
 	refused refusal    // newest refusal; reason "" when the last answer was a welcome
 	againAt node.Time  // a refused hello is repeated then
 	objects string     // why this controller refused the peer last, for its event
@@ -101,11 +102,24 @@ func (c *Controller) settlePeers(now node.Now) {
 			c.out.Dials = append(c.out.Dials, node.Dial{Session: p.out, Link: wire.Raft, Addr: p.Raft})
 		}
 		h := c.helloTo(p)
-		if p.up && (p.said != h || p.refused.reason != "" && now.Mono >= p.againAt) {
+		again := p.refused.reason != "" || p.outdated()
+		if p.up && (p.said != h || again && now.Mono >= p.againAt) {
 			p.againAt = now.Mono.Add(2 * c.o.RedialPause)
 			c.sayHello(p, h)
 		}
 	}
+}
+
+// outdated reports whether the peer says of itself, on its own session, other than
+// it answered here: it has become a member since, or the answer was on its way while
+// it did. Its answer decides whether it gets raft messages, so it is asked again.
+func (p *peer) outdated() bool {
+	return p.welcome && p.claims.node != "" && !p.heard.same(p.claims)
+}
+
+// same reports whether both hellos are of one life of one member.
+func (h hello) same(x hello) bool {
+	return h.cluster == x.cluster && h.raftID == x.raftID && h.store == x.store
 }
 
 func (c *Controller) sayHello(p *peer, h hello) {
@@ -235,7 +249,7 @@ func (c *Controller) greeted(id node.SessionID, s *session, h hello) error {
 	}
 	p := c.peerOf(h.node)
 	invariant.That(p != nil, "hello of %q passed without a peer", h.node)
-	s.peer, p.objects, p.rejoin = p, "", ""
+	s.peer, p.objects, p.rejoin, p.claims = p, "", "", h
 	answer := c.helloTo(p)
 	if c.phase == phaseMember {
 		if v, ok := c.state.voterOf(h.node); ok && v.Store == h.store {
@@ -246,7 +260,7 @@ func (c *Controller) greeted(id node.SessionID, s *session, h hello) error {
 		}
 	}
 	c.out.Send(id, peerFrame(frameWelcome, answer.encode()))
-	if p.up && p.welcome && (p.heard.cluster != h.cluster || p.heard.raftID != h.raftID || p.heard.store != h.store) {
+	if p.up && p.outdated() {
 		c.sayHello(p, c.helloTo(p)) // it is somebody else than when it was last asked
 	}
 	return nil
