@@ -39,6 +39,10 @@ var initialise = &Drill{
 			r.note("opt-in")
 			r.strike(sim.CrashExit, 200*time.Millisecond, ControllerNode(0))
 		})
+		r.stage("lose-leader", func(f *sim.Fault) {
+			r.note("leader lost")
+			r.strike(sim.Pause, time.Duration(f.For), r.one("@leader"))
+		})
 		r.stage("restart-all", func(f *sim.Fault) {
 			r.cluster = r.clusters()
 			r.mark("restarted")
@@ -46,7 +50,7 @@ var initialise = &Drill{
 		})
 	},
 	Faults: startOrder,
-	Chaos:  int64(40 * time.Second),
+	Chaos:  int64(45 * time.Second),
 	Least:  checker.Activity{After: 20, Marks: []string{"restarted"}},
 	Assertions: []Assertion{
 		{"any order serves", "whatever the order, every group is writable soon after the last node has started", func(r *Run) string {
@@ -83,6 +87,18 @@ var initialise = &Drill{
 		{"one cluster", "all controllers are in one and the same cluster", func(r *Run) string {
 			if c := r.clusters(); strings.Contains(c, ",") || c == "" {
 				return "the controllers are in clusters " + c
+			}
+			return ""
+		}},
+		{"every controller counts", "whatever order they came in, the others elect a leader when the first one stops", func(r *Run) string {
+			lost := r.stamp("leader lost")
+			if lost == 0 {
+				return moot
+			}
+			if _, ok := r.Judge.First(event.LeaderChanged, func(e event.Event) bool {
+				return !isBroker(e.Node) && e.Broker > 0 && e.At > lost && e.At < lost+int64(5*time.Second)
+			}); !ok {
+				return fmt.Sprintf("no leader within 5s of %s, when the leader stopped", at(lost))
 			}
 			return ""
 		}},
@@ -159,5 +175,8 @@ func startOrder(c *Cast) []*sim.Fault {
 			out = append(out, Stage("opt-in", sim.Trigger{At: int64(c.Drawn(7200*time.Millisecond, 8500*time.Millisecond))}, 0, 0))
 		}
 	}
-	return append(out, Stage("restart-all", c.Between(6*time.Second, 10*time.Second), c.Drawn(500*time.Millisecond, 4*time.Second), c.Rnd.Between(0, 2)))
+	if s.Controllers > 1 {
+		out = append(out, Stage("lose-leader", At(time.Second), c.Drawn(6*time.Second, 8*time.Second), 0))
+	}
+	return append(out, Stage("restart-all", c.Between(12*time.Second, 16*time.Second), c.Drawn(500*time.Millisecond, 4*time.Second), c.Rnd.Between(0, 2)))
 }

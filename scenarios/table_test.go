@@ -42,6 +42,7 @@ var required = map[string][]clause{
 	},
 	"A6": {
 		{"the longer log does not win", "the longer log does not win"},
+		{"the rest on the other side leads", "the majority elects"},
 		{"business keys reconcile", "business keys reconcile"},
 		{"as A5: acks stop", "old master stops succeeding"},
 		{"as A5: no ack after the fence", "no ack after the fence"},
@@ -50,6 +51,7 @@ var required = map[string][]clause{
 	},
 	"A7": {
 		{"new leader", "new leader"},
+		{"also at the moment of a master's death", "a master lost with it is replaced"},
 		{"heartbeats of the interval count", "no needless election"},
 		{"no broker demotes itself", "no broker demotes itself"},
 		{"none is fenced, under required too", "none is fenced"},
@@ -107,6 +109,7 @@ var required = map[string][]clause{
 		{"opt-in missing", "nothing without the opt-in"},
 		{"two sides initialising: not while one is out of reach", "not while one cannot be asked"},
 		{"two sides initialising: one cluster", "one cluster"},
+		{"every order: each of them is a voter", "every controller counts"},
 		{"restart never re-initialises", "restart never re-initialises"},
 	},
 	"C5": {
