@@ -185,13 +185,7 @@ func (n *notices) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	if f.Link != wire.Remoting || f.Head.Code != wire.ReqRoleChanged || f.Head.Response() || from == postmanNode {
 		return
 	}
-	v, ok := n.r.World.Node(from).(interface {
-		Peer(s node.SessionID) (node.Peer, bool)
-	})
-	if !ok {
-		return
-	}
-	if p, ok := v.Peer(s); ok {
+	if p, ok := n.r.World.Node(from).Peer(s); ok {
 		n.seen = append(n.seen, notice{p.Addr, keepFrame(f)})
 	}
 }

@@ -21,9 +21,7 @@ var randomWorld = &Drill{
 	ID: "R", Name: "random-world",
 	Story: "A drawn world and two to six drawn troubles of every kind: processes, disks, networks of all shapes, clocks; at drawn times, at the k-th moment of a protocol step, inside a disk operation, or as a swizzle that stops nodes one by one and starts them in another order. Only the victims of the era lose bytes; afterwards an operator replaces what was damaged, and everything must be there.",
 	Begin: func(r *Run) {
-		if w, ok := r.World.(interface{ SetEra(e *sim.Era) }); ok {
-			w.SetEra(&sim.Era{Victims: r.victims(), PowerLoss: r.Setup.Class == ha.ClassReceived})
-		}
+		r.World.SetEra(&sim.Era{Victims: r.victims(), PowerLoss: r.Setup.Class == ha.ClassReceived})
 		for _, f := range r.Plan.Faults {
 			if text, ok := strings.CutPrefix(f.Text, stagePrefix+"on "); ok {
 				r.stage("on "+text, func(f *sim.Fault) { r.armed(f, text) })

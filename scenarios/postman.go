@@ -16,7 +16,7 @@ const postmanNode = "x1"
 // postman is a node that sends frames of a drill's making: copies of what others
 // sent, late, twice or in another order, and forgeries. It keeps no protocol.
 type postman struct {
-	wake   func() // makes the world look at the postman at once; nil: it looks itself
+	wake   func() // makes the world look at the postman at once
 	seen   node.Time
 	lines  []*line
 	dials  uint64
@@ -36,10 +36,7 @@ var _ node.Machine = (*postman)(nil)
 
 // addPostman puts a postman into the world of a run; Begin calls it.
 func (r *Run) addPostman() *postman {
-	p := &postman{awaits: map[int32]func(f *wire.Frame){}}
-	if w, ok := r.World.(interface{ Wake(name string) }); ok {
-		p.wake = func() { w.Wake(postmanNode) }
-	}
+	p := &postman{awaits: map[int32]func(f *wire.Frame){}, wake: func() { r.World.Wake(postmanNode) }}
 	r.add(sim.NodeSpec{Name: postmanNode, Steady: true, Boot: func(sim.Life) (node.Machine, sim.Doer, error) { return p, nil, nil }})
 	return p
 }
@@ -54,9 +51,7 @@ func (p *postman) post(addr string, f wire.Frame, answer func(f *wire.Frame)) {
 	}
 	l := p.line(addr)
 	l.letters = append(l.letters, f)
-	if p.wake != nil {
-		p.wake()
-	}
+	p.wake()
 }
 
 func (p *postman) line(addr string) *line {

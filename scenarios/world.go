@@ -34,6 +34,8 @@ type World interface {
 	// that happened.
 	Run(until int64) bool
 	RunWhile(until int64, more func() bool) bool
+	// Wake makes a node settle although it has no news.
+	Wake(name string)
 	// At calls do at the true time at, or at once when that is past.
 	At(at int64, do func())
 
@@ -41,6 +43,8 @@ type World interface {
 	Handle(text string, do func(f *sim.Fault))
 	// Inject makes a fault happen now; its error says why it cannot.
 	Inject(f *sim.Fault) error
+	// SetEra begins a fault budget: only its victims may lose what was durable.
+	SetEra(e *sim.Era)
 	// EndFault takes a fault back before its time.
 	EndFault(f *sim.Fault)
 	// Heal ends the faults at and between the nodes of core, starts those that are
@@ -69,6 +73,8 @@ type Node interface {
 	Machine() node.Machine
 	// Disk is the truth about the bytes on the node's disk, cached and durable.
 	Disk() *vfs.Mem
+	// Peer is the far end of an open session of the running machine.
+	Peer(s node.SessionID) (node.Peer, bool)
 }
 
 // simulated makes a simulator's world a World.

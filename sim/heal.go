@@ -23,6 +23,10 @@ func (e *Era) spares(f *Fault, name string) bool {
 	return !slices.Contains(e.Victims, name)
 }
 
+// Spares reports whether the fault may not hit the node in this era; a nil era
+// spares nobody.
+func (e *Era) Spares(f *Fault, name string) bool { return e != nil && e.spares(f, name) }
+
 // SetEra begins an era; nil lifts the budget. The caller vouches that the world
 // is at a quiet point.
 func (w *World) SetEra(e *Era) { w.era = e }

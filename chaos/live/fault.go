@@ -105,6 +105,10 @@ func (w *World) fireNow(f *sim.Fault) {
 			f.Refused = "healed"
 			continue
 		}
+		if a.b == nil && w.era.Spares(f, a.a.spec.Name) {
+			f.Refused = a.a.spec.Name + " is outside the fault budget"
+			continue
+		}
 		may = append(may, a)
 	}
 	if len(may) == 0 {

@@ -58,6 +58,14 @@ func (n *Node) Machine() node.Machine { return n.machine }
 // Disk is the record of what was written and synced.
 func (n *Node) Disk() *vfs.Mem { return n.disk.shadow }
 
+// Peer is the far end of a session that an observer was told of, while it is open.
+func (n *Node) Peer(s node.SessionID) (node.Peer, bool) {
+	if n.host == nil {
+		return node.Peer{}, false
+	}
+	return n.host.Peer(s ^ node.SessionID(n.life)<<lifeShift)
+}
+
 // The shortest and longest time that a start and a supervisor take, as in the
 // simulator's defaults.
 const (

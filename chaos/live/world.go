@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +62,7 @@ type World struct {
 	faults   []*sim.Fault
 	watching []watch
 	active   []atom
+	era      *sim.Era
 	findings []sim.Finding
 	mapped   map[string]bool // how faults were carried out where that is not obvious
 	stats    sim.Stats
@@ -140,6 +142,20 @@ func (w *World) At(at int64, do func()) {
 	w.calls.add(max(at, w.now), do)
 	w.poke()
 }
+
+// Wake makes a node settle although it has no news.
+func (w *World) Wake(name string) {
+	h := w.node(name).host
+	if h == nil {
+		return
+	}
+	w.work.Go(func() {
+		h.Call(context.Background(), func(node.Now, node.Machine) {}) // its error says that the node has ended, which is fine
+	})
+}
+
+// SetEra begins a fault budget.
+func (w *World) SetEra(e *sim.Era) { w.era = e }
 
 // Observe adds a judge.
 func (w *World) Observe(o sim.Observer) { w.observers = append(w.observers, o) }

@@ -17,6 +17,7 @@ type clockwork struct {
 	name, peer string
 	due        node.Time
 	ticks      int
+	settles    int
 	dialled    node.SessionID
 	up         bool
 	stopping   bool
@@ -39,6 +40,7 @@ func (m *clockwork) DiskDone(node.Now, storage.Result)             {}
 func (m *clockwork) Stop(node.Now)                                 { m.stopping = true }
 
 func (m *clockwork) Settle(now node.Now, fx *node.Effects) {
+	m.settles++
 	if m.stopping {
 		fx.Exit = &node.Exit{Code: node.ExitClean, Reason: "stopped"}
 		return
@@ -204,5 +206,40 @@ func TestFindingsEndTheRun(t *testing.T) {
 	}
 	if w.Inject(&sim.Fault{Kind: sim.Pause, Nodes: []string{"nobody"}}) == nil {
 		t.Error("a fault at an unknown node was taken")
+	}
+}
+
+func TestBudgetSparesOthers(t *testing.T) {
+	w, _ := newClockworks(t)
+	running(t, w)
+	w.SetEra(&sim.Era{Victims: []string{"b"}})
+	wipe := &sim.Fault{Kind: sim.WipeDisk, Nodes: []string{"a"}}
+	must(t, w.Inject(wipe))
+	if wipe.Fired != 0 || wipe.Refused == "" || w.Machine("a") == nil {
+		t.Errorf("a node outside the budget lost its disk: %+v", wipe)
+	}
+	must(t, w.Inject(&sim.Fault{Kind: sim.WipeDisk, Nodes: []string{"b"}}))
+	if w.Machine("b") != nil {
+		t.Error("the victim still runs")
+	}
+}
+
+func TestWakeAndPeer(t *testing.T) {
+	w, _ := newClockworks(t)
+	running(t, w)
+	m := w.Machine("a").(*clockwork)
+	p, ok := w.Node("a").Peer(m.dialled ^ node.SessionID(w.node("a").life)<<lifeShift)
+	if !ok || p.Addr != "b:1" {
+		t.Errorf("the peer of a's stream is %+v, %v", p, ok)
+	}
+	m.due = node.Never // only news settles it now
+	before := m.settles
+	if w.RunWhile(w.Now()+int64(time.Second), func() bool { return m.settles <= before+1 }) {
+		t.Fatal("it settles without news")
+	}
+	before = m.settles
+	w.Wake("a")
+	if !w.RunWhile(w.Now()+int64(time.Minute), func() bool { return m.settles == before }) {
+		t.Error("it was not woken")
 	}
 }

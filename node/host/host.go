@@ -288,5 +288,15 @@ func (n *Node) Call(ctx context.Context, f func(now node.Now, m node.Machine)) e
 	}
 }
 
+// Peer is the far end of an open session; to be asked on the loop, or by whoever
+// holds Turn.
+func (n *Node) Peer(s node.SessionID) (p node.Peer, ok bool) {
+	x := n.sessions[s]
+	if x == nil || !x.up {
+		return node.Peer{}, false
+	}
+	return x.peer, true
+}
+
 // Name is the node's name.
 func (n *Node) Name() string { return n.o.Name }
