@@ -39,10 +39,16 @@ const (
 
 // Run runs a drill and judges it. A drill that cannot run live is reported so. One
 // that fails by nothing but times, in a run in which the computer stood still for
-// too long to judge them, is run again.
+// too long to judge them, is run again at half the pace.
 func Run(d *scenarios.Drill, seed uint64, s Settings) (*scenarios.Report, error) {
+	if s.Pace == 0 {
+		s.Pace = DefaultPace
+	}
+	if d.Fine {
+		s.Pace = 1
+	}
 	var stalls []string
-	for try := 1; ; try++ {
+	for try := 1; ; try, s.Pace = try+1, max(1, s.Pace/2) {
 		rep, err := run(d, seed, s)
 		if err != nil || try == tries || !disturbed(rep) {
 			if rep != nil {
@@ -83,9 +89,6 @@ func run(d *scenarios.Drill, seed uint64, s Settings) (*scenarios.Report, error)
 		return nil, fmt.Errorf("live: directory for the files of the nodes: %w", err)
 	}
 	defer os.RemoveAll(dir) // what is left is in the system's temporary place
-	if d.Fine {
-		s.Pace = 1
-	}
 	var w *World
 	began := time.Now()
 	_, rep, err := scenarios.Execute(d, seed, scenarios.RunOptions{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/chaos/live"
 	"lockstep/scenarios"
 )
 
@@ -19,8 +20,11 @@ func listCommand() *cobra.Command {
 			out := cmd.OutOrStdout()
 			for _, d := range scenarios.Drills() {
 				host := "sim"
+				if live.NotLive(d) == "" {
+					host += ", live"
+				}
 				if d.Real {
-					host = "sim, real"
+					host += ", real"
 				}
 				fmt.Fprintf(out, "%-24s %-28s %s\n", d.ID, d.Name, host)
 				if !verbose {
