@@ -21,11 +21,11 @@ var _ = register(restoredBackup, incarnation, fsyncLie, rotThenCrash)
 // restoredBackup puts an older backup of a slave's disk back while it is a member.
 var restoredBackup = &Drill{
 	ID: "P-restored-backup", Name: "restored-backup",
-	Story: "A slave's disk is replaced by a backup of an earlier life: same store id, shorter log, a boot number that was used. It comes back while it still is in the set, and the master dies. In the command that registers it this life stops being electable, raises its boot and leads nothing before it has joined again (P1).",
+	Story: "A slave's disk is replaced by a backup of an earlier life: same store id, shorter log, a boot number that was used or that rises as ever. It comes back while it still is in the set, and the master dies. In the command that registers it this life stops being electable, raises its boot and leads nothing before it has joined again (P1).",
 	Pin:   func(rnd *prng.Source, s *Setup) { trio(rnd, s, 2, 3, 3); s.NotCatchup = 15 * time.Second },
 	Begin: func(r *Run) { r.stage("restore-backup", r.restoreBackup) },
 	Faults: func(c *Cast) []*sim.Fault {
-		return []*sim.Fault{Stage("restore-backup", c.Between(2*time.Second, 4*time.Second), c.Drawn(15*time.Second, 22*time.Second), c.Rnd.Between(0, 1))}
+		return []*sim.Fault{Stage("restore-backup", c.Between(2*time.Second, 4*time.Second), c.Drawn(15*time.Second, 22*time.Second), c.Rnd.Between(0, 3))}
 	},
 	Chaos: int64(75 * time.Second),
 	Least: checker.Activity{Before: 20, After: 20, Marks: []string{"registered older copy", "master lost"}},
@@ -62,13 +62,16 @@ var restoredBackup = &Drill{
 	},
 }
 
-// restoreBackup takes a backup, lets the slave restart once, and puts the backup
-// back some seconds later; then the master dies, and with an argument of 1 the
-// other slave too.
+// restoreBackup takes a backup, lets the slave restart once (unless the argument is 2
+// or 3: then the boot number rises as ever, and only the length of the log tells), and
+// puts the backup back some seconds later; then the master dies, and with an odd
+// argument the other slave too.
 func (r *Run) restoreBackup(f *sim.Fault) {
 	b := r.aim(r.one("@slave/a/0"))
 	image := r.World.Node(b).Disk().Snapshot()
-	r.strike(sim.CrashExit, 500*time.Millisecond, b)
+	if f.Arg < 2 {
+		r.strike(sim.CrashExit, 500*time.Millisecond, b)
+	}
 	back := func(e event.Event) bool { return ofBroker(r.victim)(e) && r.stamp("restored") > 0 }
 	r.after(11*time.Second, func() {
 		r.strike(sim.CrashExit, 300*time.Millisecond, b)
@@ -90,7 +93,7 @@ func (r *Run) loseMaster(f *sim.Fault, spare string) {
 	r.mark("master lost")
 	r.note("master lost")
 	gone := []string{r.one("@master/a")}
-	if f.Arg == 1 {
+	if f.Arg%2 == 1 {
 		gone = others(r.resolve("@brokers/a"), spare)
 	}
 	r.strike(sim.CrashExit, time.Duration(f.For), gone...)

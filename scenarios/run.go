@@ -298,6 +298,9 @@ func (r *Run) judge() {
 		r.Findings = append(r.Findings, checker.CheckRegister(name, r.Judge.Register[name], registerLimit)...)
 	}
 	at := checker.Instants{FirstFault: r.Judge.FirstFault, LastHeal: r.Judge.LastHeal}
+	if r.Healed > 0 { // what ends later is outside the core
+		at.LastHeal = min(at.LastHeal, r.Healed)
+	}
 	least := r.Drill.Least
 	if r.anyDownForGood() {
 		least.After = 0

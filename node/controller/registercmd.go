@@ -21,6 +21,10 @@ type register struct {
 	// alive: the leader still hears the life that is registered now. Then only a higher
 	// boot of the same store may take its place (P18).
 	alive bool
+	// heard is the durable end that the leader last heard from an earlier boot of the
+	// same store, 0 none. A store that ends below it is an older copy of itself, or on a
+	// disk that lost what it had synced: its own marks cannot tell (P1).
+	heard ha.LogOffset
 	// unknownClaim: a claim that says neither holds nor broken (Java) counts as holding.
 	unknownClaim bool
 }
@@ -93,12 +97,13 @@ func (c *register) put(w *writer) {
 	w.report(&c.report)
 	w.bool(c.alive)
 	w.bool(c.unknownClaim)
+	w.int(int64(c.heard))
 }
 
 func readRegister(r *reader) *register {
 	return &register{
 		key: r.key(), id: ha.BrokerID(r.int()), addr: r.text(), haAddr: r.text(), priority: r.int32(),
-		report: r.report(), alive: r.bool(), unknownClaim: r.bool(),
+		report: r.report(), alive: r.bool(), unknownClaim: r.bool(), heard: ha.LogOffset(r.int()),
 	}
 }
 
@@ -161,6 +166,8 @@ func (c *register) breach(m *Member) string {
 		return fmt.Sprintf("its store is another one than %s", m.Incarnation())
 	case c.reused(m):
 		return fmt.Sprintf("boot %d of its store was used before (up to %d): an older copy of the store", r.boot, m.BootFloor)
+	case m.Registered && !c.same(m) && r.end < c.heard:
+		return fmt.Sprintf("its log ends at %d, an earlier boot of its store had %d durable: an older copy of the store, or a disk that lost what it had synced", r.end, c.heard)
 	case r.claim == ha.ClaimBroken:
 		return "it may have lost what it acknowledged"
 	case r.claim == ha.ClaimUnknown && !c.unknownClaim:

@@ -183,6 +183,9 @@ func (c *Controller) registerRequest(now node.Now, id node.SessionID, f *wire.Fr
 			cmd.alive = o != nil && o.closedAt == 0 && !c.silent(now.Mono, k, m)
 		}
 	}
+	if o := c.seen[memberKey{k, h.BrokerID}]; o != nil && h.Store != "" && o.life.Store == h.Store && o.life.Boot < h.Boot {
+		cmd.heard = o.report.end
+	}
 	c.propose(now, cmd, &read{session: id, frame: f, kind: f.Head.Code, key: k, at: now.Mono})
 }
 
