@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"lockstep/internal/ha"
+	"lockstep/storage/vfs"
 )
 
 // storedLimit is the largest record or blank in bytes that readers believe in. It
@@ -46,6 +47,31 @@ func (r *logReader) fill(b []byte, off int64) error {
 		err = fmt.Errorf("read %s at byte %d: %w", r.log.segmentFile(seg.base), off-seg.base, err)
 	}
 	return errors.Join(err, r.log.release(seg))
+}
+
+// written lists the ranges of [off, end), which lies in one segment, that may hold
+// anything but zeros.
+func (r *logReader) written(off, end int64) ([]vfs.Range, error) {
+	seg, err := r.log.acquire(off)
+	if err != nil {
+		return nil, err
+	}
+	whole := []vfs.Range{{Off: off, End: end}}
+	if seg == nil {
+		return whole, nil // the read says so
+	}
+	sparse, ok := seg.file.(vfs.Sparse)
+	if !ok {
+		return whole, r.log.release(seg)
+	}
+	list, err := sparse.Written(off-seg.base, end-seg.base)
+	if err != nil {
+		err = fmt.Errorf("look for data in %s from byte %d: %w", r.log.segmentFile(seg.base), off-seg.base, err)
+	}
+	for i := range list {
+		list[i].Off, list[i].End = list[i].Off+seg.base, list[i].End+seg.base
+	}
+	return list, errors.Join(err, r.log.release(seg))
 }
 
 // span returns verified log bytes from off: whole records, at most limit bytes

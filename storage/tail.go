@@ -104,15 +104,36 @@ func (t *tail) judge(r *logReader, x extent) error {
 // doubtful reports that what lies behind the end may have been acknowledged.
 func (t *tail) doubtful() bool { return t.last > t.end && (t.later >= 0 || !t.lost) }
 
+// headOverlap is how many bytes of a record tell that it is one: reads overlap by
+// that much, and begin that much before written bytes, because a record may begin
+// with zeros.
+const headOverlap = posPhysical + 8
+
 // lookBehind searches [end, stop) for the last byte written and the first valid
-// record.
+// record. Where the file system knows that nothing was ever written it reads
+// nothing; it is asked before the first read, which fills its cache with zeros.
 func (t *tail) lookBehind(r *logReader, stop int64) error {
-	const overlap = posPhysical + 8
 	buf := make([]byte, chunkBytes(r.log.size))
 	for off := t.end; off < stop; {
 		segEnd := min(off-off%r.log.size+r.log.size, stop)
-		n := min(int64(len(buf)), segEnd-off)
-		b := buf[:n]
+		list, err := r.written(off, segEnd)
+		if err != nil {
+			return err
+		}
+		for _, w := range list {
+			if err := t.lookAt(r, buf, max(off, w.Off-headOverlap), min(segEnd, w.End+headOverlap)); err != nil {
+				return err
+			}
+		}
+		off = segEnd
+	}
+	return nil
+}
+
+// lookAt searches [off, end), which lies in one segment.
+func (t *tail) lookAt(r *logReader, buf []byte, off, end int64) error {
+	for off < end {
+		b := buf[:min(int64(len(buf)), end-off)]
 		if err := r.fill(b, off); err != nil {
 			return err
 		}
@@ -129,10 +150,8 @@ func (t *tail) lookBehind(r *logReader, stop int64) error {
 				}
 			}
 		}
-		if off+n == segEnd {
-			off = segEnd
-		} else {
-			off += n - overlap // a header may lie across two chunks
+		if off += int64(len(b)); off < end {
+			off -= headOverlap // a header may lie across two chunks
 		}
 	}
 	return nil

@@ -85,3 +85,45 @@ func TestOSRefusesSymlinksOut(t *testing.T) {
 		t.Fatal("a symbolic link led out of the root")
 	}
 }
+
+// TestOSWritten: whatever is left out reads as zero, and nothing that was written is.
+func TestOSWritten(t *testing.T) {
+	fsys := OS(t.TempDir())
+	f, err := fsys.Create("a")
+	must(t, err)
+	defer f.Close()
+	sparse, ok := f.(Sparse)
+	if !ok {
+		t.Skip("files here do not know their holes")
+	}
+	const size = 1 << 20
+	must(t, f.Allocate(size))
+	for _, off := range []int64{70_000, 70_001, 400_000, size - 1} {
+		write(t, f, off, "x")
+	}
+	for _, c := range []Range{{0, size}, {69_999, 70_001}, {70_001, 300_000}, {300_000, 400_000}, {500_000, size}, {size - 1, size}, {size, size}, {5, 5}} {
+		list, err := sparse.Written(c.Off, c.End)
+		must(t, err)
+		at := c.Off
+		for _, r := range list {
+			if r.Off < at || r.End <= r.Off || r.End > c.End {
+				t.Fatalf("%v: ranges %v", c, list)
+			}
+			wantZeros(t, fsys, at, r.Off)
+			at = r.End
+		}
+		wantZeros(t, fsys, at, c.End)
+	}
+	_, err = sparse.Written(-1, 5)
+	wantErr(t, "negative offset", err, fs.ErrInvalid)
+}
+
+func wantZeros(t *testing.T, fsys FS, off, end int64) {
+	t.Helper()
+	all := content(t, fsys, "a")
+	for i := off; i < end; i++ {
+		if all[i] != 0 {
+			t.Fatalf("[%d, %d) is left out, byte %d is not zero", off, end, i)
+		}
+	}
+}

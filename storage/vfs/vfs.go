@@ -51,6 +51,16 @@ type File interface {
 	DropCache(off, n int64) error
 }
 
+// Sparse is a File that knows where nothing was ever written.
+type Sparse interface {
+	// Written lists the ranges of [off, end) that may hold anything but zeros,
+	// ascending. All of [off, end) is always a right answer.
+	Written(off, end int64) ([]Range, error)
+}
+
+// Range is [Off, End) of a file, in bytes.
+type Range struct{ Off, End int64 }
+
 // Usage is the room on the disk that holds a directory, in bytes.
 type Usage struct{ Total, Free int64 }
 
