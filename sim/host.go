@@ -49,7 +49,7 @@ type host struct {
 	prepare  node.Preparer // the machine, when it has something to prepare
 	doer     Doer
 	app      App
-	prompt   Prompt // the App, when it is one
+	prompt   Prompt       // the App, when it is one
 	rand     *prng.Source // of the life: boot and crypto/rand
 	peers    map[node.SessionID]node.Peer
 	stopping bool // a graceful stop was asked for

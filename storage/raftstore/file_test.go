@@ -32,7 +32,9 @@ func TestCrashEveryWritePoint(t *testing.T) {
 					acked = 0
 					return play(fsys, story()[i:i+1], func() { acked++ })
 				},
-				Check: func(st crashenum.State) error { return checkCrash(st.FS, want[i], want[i+1], story()[i], acked, story()[i+1:]) },
+				Check: func(st crashenum.State) error {
+					return checkCrash(st.FS, want[i], want[i+1], story()[i], acked, story()[i+1:])
+				},
 			})
 			if err != nil {
 				t.Fatal(err)
