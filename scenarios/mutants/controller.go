@@ -58,8 +58,16 @@ var _ = add(
 		Old:  "return rec.Set.Has(m.ID) && m.Electable && x.end >= rec.Floor", New: "return rec.Set.Has(m.ID) && m.Electable",
 		Edits: []Edit{
 			{"node/controller/elect.go", "return rec.Retained.Has(m.ID) && m.Electable && x.end >= rec.Floor", "return rec.Retained.Has(m.ID) && m.Electable"},
+			{"node/controller/registercmd.go", "case m.Registered && !c.same(m) && r.end < c.heard:", "case false && c.heard > 0:"}, // the other half
 		},
 		Drills: []string{"M-rolled-back-log"},
+	},
+	Mutant{
+		Name: "p1-heard", Rule: "P1",
+		Why:  "a store that comes back shorter than the controllers had heard of it stays electable: a backup of the running boot, put back, holds less than was acknowledged",
+		File: "node/controller/registercmd.go",
+		Old:  "case m.Registered && !c.same(m) && r.end < c.heard:", New: "case false && c.heard > 0:",
+		Drills: []string{"P-restored-backup"},
 	},
 	Mutant{
 		Name: "p2-incarnation", Rule: "P2",
