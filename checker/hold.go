@@ -27,7 +27,7 @@ func (l *Ledger) Joined(group string, b ha.BrokerID, proposed, at int64) {
 		if m.lost || m.expired || m.ack.Log < floor || !p.All && m.ack.At > proposed {
 			continue
 		}
-		if l.classAt(m, b) < p.Class {
+		if l.classAt(m, b) < p.Class && !l.latent[replicaOf{group, b}][m] {
 			missing++
 			if first == nil {
 				first = m
@@ -38,6 +38,31 @@ func (l *Ledger) Joined(group string, b ha.BrokerID, proposed, at int64) {
 		l.fail("joined-lacking", at, "broker %d enters the committed set and lacks %d acknowledged messages, the first is %s (log %d, acknowledged at %.3fs)",
 			b, missing, first.ack.Key, first.ack.Log, float64(first.ack.At)/1e9)
 	}
+}
+
+// noteLatent notes which messages rot has damaged in a store that goes on: until it
+// reads them, or its disk is replaced, nobody above the device can know.
+func (l *Ledger) noteLatent(group string, b ha.BrokerID) {
+	r := replicaOf{group, b}
+	if l.latent[r] == nil {
+		l.latent[r] = map[*message]bool{}
+	}
+	for _, m := range l.messages[group] {
+		raw := l.truth.Durable(group, b, m.ack.Log, m.size)
+		if raw != nil && hashOf(raw) != m.hash && !blank(raw) {
+			l.latent[r][m] = true
+		}
+	}
+}
+
+// blank reports whether nothing was ever written there.
+func blank(raw []byte) bool {
+	for _, x := range raw {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Cut checks a truncation by a member of the committed set: it counts for what it

@@ -123,3 +123,28 @@ func TestShrinkUnheard(t *testing.T) {
 		})
 	}
 }
+
+// TestJoinedWithLatentRot: a rotten byte that nobody has read is no lack of the
+// product's, until the disk is replaced.
+func TestJoinedWithLatentRot(t *testing.T) {
+	rec := record("a", 0, 0)
+	w := newWorld()
+	w.sets[1] = ha.NewIDs(1)
+	w.put(1, rec, true)
+	l := NewLedger(w)
+	l.SetPolicy("g", Policy{Count: 1, Min: 1, Class: ha.ClassDurable})
+	l.Acknowledged(ackOf("a"))
+	bad := append([]byte(nil), rec...)
+	bad[60] ^= 0x10
+	w.put(3, bad, true)
+	l.Rotted("g", 3)
+	l.Proposed("g", 3)
+	if l.Joined("g", 3, 2e9, 3e9); len(l.Findings()) != 0 {
+		t.Fatalf("rot was taken for a lack: %v", l.Findings())
+	}
+	l.StoreLost("g", 3, "replaced")
+	l.Proposed("g", 3)
+	if l.Joined("g", 3, 4e9, 5e9); names(l.Findings()) != "joined-lacking" {
+		t.Errorf("a replaced disk excuses nothing: %v", l.Findings())
+	}
+}

@@ -95,13 +95,14 @@ type Ledger struct {
 	policy   map[string]Policy
 	messages map[string][]*message // by group, in order of acknowledgement
 	byPlace  map[promise]*message
-	visible  map[promise]*message  // what consumers read before, or without, a SEND_OK
-	reads    map[string][]*message // the same by group, in order of reading
-	heard    map[string]bool       // keys of all SEND_OK
-	lostKeys map[string]bool       // keys of which an acknowledged copy is lost; true when all such losses are allowed
-	promoted map[string]Promotion  // the newest of each group
-	damaged  map[replicaOf]bool    // replicas that a fault robbed after they were last proposed
-	enough   map[term]ha.IDs       // last set that sufficed for an acknowledgement
+	visible  map[promise]*message            // what consumers read before, or without, a SEND_OK
+	reads    map[string][]*message           // the same by group, in order of reading
+	heard    map[string]bool                 // keys of all SEND_OK
+	lostKeys map[string]bool                 // keys of which an acknowledged copy is lost; true when all such losses are allowed
+	promoted map[string]Promotion            // the newest of each group
+	latent   map[replicaOf]map[*message]bool // rotten places in a store that nobody has read since
+	damaged  map[replicaOf]bool              // replicas that a fault robbed after they were last proposed
+	enough   map[term]ha.IDs                 // last set that sufficed for an acknowledgement
 	out      []Finding
 	Counts   Counts
 }
@@ -119,7 +120,7 @@ type Counts struct {
 
 // NewLedger returns an empty ledger over the truth.
 func NewLedger(t Truth) *Ledger {
-	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, visible: map[promise]*message{}, reads: map[string][]*message{}, heard: map[string]bool{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}, enough: map[term]ha.IDs{}}
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, visible: map[promise]*message{}, reads: map[string][]*message{}, heard: map[string]bool{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}, latent: map[replicaOf]map[*message]bool{}, enough: map[term]ha.IDs{}}
 }
 
 // SetPolicy says what a group promises; before its first acknowledgement.

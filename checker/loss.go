@@ -10,6 +10,7 @@ import (
 // StoreLost notes that a broker's disk was wiped, replaced or rolled back.
 func (l *Ledger) StoreLost(group string, b ha.BrokerID, why string) {
 	l.damaged[replicaOf{group, b}] = true
+	delete(l.latent, replicaOf{group, b})
 	l.each(group, b, func(_ *message, c *copyState) { c.died = why })
 }
 
@@ -52,6 +53,7 @@ func (l *Ledger) unsynced(group string, b ha.BrokerID, upTo ha.AckClass, why str
 // It must be asked before the broker can have cut or written anything since.
 func (l *Ledger) Rotted(group string, b ha.BrokerID) {
 	l.damaged[replicaOf{group, b}] = true
+	l.noteLatent(group, b)
 	l.each(group, b, func(m *message, c *copyState) {
 		if raw := l.truth.Durable(group, b, m.ack.Log, m.size); raw != nil && hashOf(raw) != m.hash {
 			c.died = "rot"
