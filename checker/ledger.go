@@ -186,7 +186,7 @@ func (l *Ledger) read(m *message) bool {
 	switch {
 	case err != nil:
 		l.fail("not-appended", a.At, "%s is acknowledged at %d of broker %d: %v", a.Key, a.Log, a.Master, err)
-	case r.Key() != a.Key || r.Log != a.Log || r.QueueOffset != a.QueueOffset:
+	case !r.keyed(a.Key) || r.Log != a.Log || r.QueueOffset != a.QueueOffset:
 		l.fail("wrong-record", a.At, "%s is acknowledged at log %d queue offset %d, where broker %d holds %s (log %d, queue offset %d)",
 			a.Key, a.Log, a.QueueOffset, a.Master, r.Key(), r.Log, r.QueueOffset)
 	default:
@@ -207,7 +207,7 @@ func (l *Ledger) gather(m *message) {
 }
 
 func (l *Ledger) classAt(m *message, b ha.BrokerID) ha.AckClass {
-	a := m.ack
+	a := &m.ack
 	if raw := l.truth.Durable(a.Group, b, a.Log, m.size); raw != nil && m.same(raw) {
 		return ha.ClassDurable
 	}

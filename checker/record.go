@@ -69,12 +69,14 @@ func hostSize(flags, bit uint32) int {
 
 // Property is the value of a property, the last one when it occurs more than
 // once; "" when there is none.
-func (r *Record) Property(name string) (value string) {
+func (r *Record) Property(name string) string { return string(r.property(name)) }
+
+func (r *Record) property(name string) (value []byte) {
 	for rest := r.properties; len(rest) > 0; {
 		var pair []byte
 		pair, rest, _ = bytes.Cut(rest, []byte{2})
 		if k, v, ok := bytes.Cut(pair, []byte{1}); ok && string(k) == name {
-			value = string(v)
+			value = v
 		}
 	}
 	return value
@@ -104,6 +106,12 @@ func (c *cursor) uint(width int) uint64 {
 		v = v<<8 | uint64(x)
 	}
 	return v
+}
+
+// keyed reports whether Key is the given one.
+func (r *Record) keyed(key string) bool {
+	word, _, _ := bytes.Cut(r.property("KEYS"), []byte{' '})
+	return string(word) == key
 }
 
 // Key is the producer's key of the message: the first word of KEYS.

@@ -55,6 +55,12 @@ func tablesDiffer(want, got []string) string {
 	return ""
 }
 
+// unitFile is one consume queue file of the drill's topic, by its first position.
+type unitFile struct {
+	queue int32
+	start int64
+}
+
 // unitBytes is the size of a consume queue entry: log offset, size, hash of the tag.
 const unitBytes = 20
 
@@ -63,13 +69,17 @@ const unitBytes = 20
 func (r *Run) queuesDiffer(group string, id ha.BrokerID) (why string) {
 	disk := r.World.Node(r.Truth.Node(group, id)).Disk()
 	file := int64(r.Setup.storeOptions(groupIndex(group)).QueueUnits) * unitBytes
+	names := map[unitFile]string{}
 	r.scanLog(group, id, r.Truth.MinOffset(group, id), func(rec *checker.Record) {
 		if why != "" {
 			return
 		}
 		pos := rec.QueueOffset * unitBytes
-		name := fmt.Sprintf("consumequeue/%s/%d/%020d", rec.Topic, rec.Queue, pos/file*file)
-		raw, ok := disk.CachedAt(name, pos%file, unitBytes)
+		f := unitFile{rec.Queue, pos / file * file}
+		if names[f] == "" {
+			names[f] = fmt.Sprintf("consumequeue/%s/%d/%020d", Topic, f.queue, f.start)
+		}
+		raw, ok := disk.CachedAt(names[f], pos%file, unitBytes)
 		why = unitDiffers(raw, ok, rec)
 		if why != "" {
 			why = fmt.Sprintf("queue %d offset %d of the message at %d: %s", rec.Queue, rec.QueueOffset, rec.Log, why)

@@ -20,7 +20,7 @@ var steady = &Drill{
 	ID: "S0", Name: "steady",
 	Story: "The standard world without a fault: every send is acknowledged and read, nothing is elected twice.",
 	Pin:   func(_ *prng.Source, s *Setup) { *s = StandardSetup() },
-	Chaos: int64(20 * time.Second),
+	Chaos: int64(60 * time.Second),
 	Assertions: []Assertion{
 		{"all sends succeed", "without a fault every send ends with SEND_OK", func(r *Run) string {
 			if r.Queue.Unknown+r.Queue.Refused > 0 {

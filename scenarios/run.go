@@ -365,8 +365,9 @@ func (r *Run) readLog(group string, b ha.BrokerID) map[string][]checker.Entry {
 // decoder, shows every message of the drill's topic, and returns where it ended.
 func (r *Run) scanLog(group string, b ha.BrokerID, off ha.LogOffset, see func(rec *checker.Record)) ha.LogOffset {
 	seg := ha.LogOffset(r.Setup.SegmentBytes)
+	win := window{read: func(off ha.LogOffset, n int) []byte { return r.Truth.Cached(group, b, off, n) }, segment: seg}
 	for {
-		head := r.Truth.Cached(group, b, off, 8)
+		head := win.at(off, 8)
 		if head == nil {
 			return off
 		}
@@ -375,7 +376,7 @@ func (r *Run) scanLog(group string, b ha.BrokerID, off ha.LogOffset, see func(re
 			off = (off/seg + 1) * seg
 			continue
 		}
-		rec, err := checker.ParseRecord(r.Truth.Cached(group, b, off, int(size)))
+		rec, err := checker.ParseRecord(win.at(off, int(size)))
 		if err != nil || rec.Log != off {
 			return off
 		}
@@ -384,4 +385,31 @@ func (r *Run) scanLog(group string, b ha.BrokerID, off ha.LogOffset, see func(re
 		}
 		off += size
 	}
+}
+
+// window reads a log in larger pieces.
+type window struct {
+	read    func(off ha.LogOffset, n int) []byte
+	segment ha.LogOffset
+	off     ha.LogOffset
+	bytes   []byte
+}
+
+// windowBytes is the size of a piece.
+const windowBytes = 32 << 10
+
+// at returns n bytes at off, nil when they are not all there. They are valid until
+// the next call.
+func (w *window) at(off ha.LogOffset, n int) []byte {
+	if i := int(off - w.off); off >= w.off && n >= 0 && n <= len(w.bytes)-i {
+		return w.bytes[i : i+n]
+	}
+	ahead := min(windowBytes, int((off/w.segment+1)*w.segment-off))
+	if n < ahead {
+		if piece := w.read(off, ahead); piece != nil {
+			w.off, w.bytes = off, piece
+			return piece[:n]
+		}
+	}
+	return w.read(off, n) // the file ends sooner, or part of the piece cannot be read
 }

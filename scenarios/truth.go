@@ -31,7 +31,8 @@ type Truth struct {
 	liars  map[string]bool // nodes whose disk said "synced" and did not
 
 	ids   map[string]ha.BrokerID // node → id, read from the node's own disk
-	at    map[holder]string      // the other way round
+	at    map[string][]seat   // by group, the other way round: a place an id
+	all   map[string]ha.IDs      // by group, once every replica has its id
 	sets  map[string]map[ha.MasterEpoch]ha.IDs
 	last  map[string]controller.Record
 	seen  map[string]uint64 // log index that last covers
@@ -41,7 +42,7 @@ type Truth struct {
 var _ checker.Truth = (*Truth)(nil)
 
 func newTruth(s *Setup) *Truth {
-	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, at: map[holder]string{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{}, seen: map[string]uint64{}, files: map[int64]string{},
+	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, at: map[string][]seat{}, all: map[string]ha.IDs{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{}, seen: map[string]uint64{}, files: map[int64]string{},
 		unwell: map[*sim.Fault]bool{}, wellFrom: map[string]int64{}, liars: map[string]bool{}}
 }
 
@@ -75,38 +76,61 @@ type holder struct {
 	id    ha.BrokerID
 }
 
+// seat is the node of a broker id, and its disk.
+type seat struct {
+	node string
+	disk *vfs.Mem
+}
+
+// maxPlaces bounds the ids that are remembered; others are looked for.
+const maxPlaces = 64
+
 // forget drops what was known of a node whose disk was replaced.
 func (t *Truth) forget(node string) {
 	delete(t.ids, node)
 	delete(t.liars, node)
 	clear(t.at)
+	clear(t.all)
 }
 
 // Node is the node that holds the broker id of the group; "" when none does.
-func (t *Truth) Node(group string, b ha.BrokerID) string {
-	if n := t.at[holder{group, b}]; n != "" {
-		return n
+func (t *Truth) Node(group string, b ha.BrokerID) string { return t.seat(group, b).node }
+
+// seat finds who holds the broker id; nobody when no node does.
+func (t *Truth) seat(group string, b ha.BrokerID) seat {
+	places := t.at[group]
+	if b >= 0 && int(b) < len(places) && places[b].node != "" {
+		return places[b]
 	}
 	g := groupIndex(group)
 	for i := range t.setup.Replicas {
-		if n := BrokerNode(g, i); t.ID(n) == b {
-			t.at[holder{group, b}] = n
-			return n
+		n := BrokerNode(g, i)
+		if t.ID(n) != b {
+			continue
 		}
+		h := seat{n, t.disk(n)}
+		if b >= 0 && b < maxPlaces {
+			if len(places) == 0 {
+				places = make([]seat, maxPlaces)
+				t.at[group] = places
+			}
+			places[b] = h
+		}
+		return h
 	}
-	return ""
+	return seat{}
 }
 
 type reader func(m *vfs.Mem, name string, off int64, n int) ([]byte, bool)
 
 func (t *Truth) log(group string, b ha.BrokerID, off ha.LogOffset, n int, read reader) []byte {
-	node := t.Node(group, b)
-	if node == "" {
+	h := t.seat(group, b)
+	if h.node == "" {
 		return nil
 	}
 	seg := t.setup.SegmentBytes
 	start := int64(off) / seg * seg
-	raw, ok := read(t.disk(node), t.segment(start), int64(off)-start, n)
+	raw, ok := read(h.disk, t.segment(start), int64(off)-start, n)
 	if !ok || len(raw) < n {
 		return nil
 	}
@@ -188,13 +212,20 @@ func (t *Truth) Newest(group string) (ha.MasterEpoch, ha.IDs) {
 
 // Brokers are the ids of the group's replicas.
 func (t *Truth) Brokers(group string) ha.IDs {
+	if all := t.all[group]; all != nil {
+		return all
+	}
 	var out ha.IDs
 	for i := range t.setup.Replicas {
 		if id := t.ID(BrokerNode(groupIndex(group), i)); id != 0 {
 			out = append(out, id)
 		}
 	}
-	return ha.NewIDs(out...)
+	ids := ha.NewIDs(out...)
+	if len(ids) == t.setup.Replicas {
+		t.all[group] = ids
+	}
+	return ids
 }
 
 // settled is how long a broker must have run, reachable for the controllers,
