@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockstep/internal/event"
+	"lockstep/internal/ha"
 )
 
 // downForGood says why a group can elect nobody by the rules any more, "" when it
@@ -69,4 +70,20 @@ func (r *Run) givenUp(back map[string]bool) int {
 		}
 	}
 	return n
+}
+
+// fullest is the replica that holds the most messages of a group that nobody leads:
+// what an operator would go on with.
+func (r *Run) fullest(group string) ha.BrokerID {
+	best, most := ha.NoBroker, -1
+	for i := range r.Setup.Replicas {
+		id, n := r.Truth.ID(BrokerNode(groupIndex(group), i)), 0
+		for _, entries := range r.readLog(group, id) {
+			n += len(entries)
+		}
+		if id > 0 && n > most {
+			best, most = id, n
+		}
+	}
+	return best
 }

@@ -336,13 +336,17 @@ func (r *Run) finalOf(group string) {
 	}
 	rec := r.Truth.refresh(group)
 	master := rec.Master
+	down := r.downForGood(groupIndex(group)) != ""
+	if down {
+		master = r.fullest(group)
+	}
 	if master <= 0 || r.Truth.Node(group, master) == "" {
 		return
 	}
-	if len(r.Findings) == 0 {
+	if len(r.Findings) == 0 && !down {
 		r.Judge.Ledger.Final(checker.Promotion{Group: group, Master: master, Electable: r.Truth.Electable(group).With(master), Unclean: rec.Unclean, At: r.World.Now()})
 	}
-	if len(r.World.Findings()) == 0 {
+	if len(r.World.Findings()) == 0 && !down {
 		r.checkOffsets(group, r.Truth.Node(group, master), math.MaxInt32)
 	}
 	for q, entries := range r.readLog(group, master) {
