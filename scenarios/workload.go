@@ -129,6 +129,11 @@ func (l *Load) NewProducer(id, life int, rnd *prng.Source) *producer {
 	if _, err := rnd.Read(p.body); err != nil {
 		panic(err) // a prng.Source never fails
 	}
+	for s := range l.open { // an earlier life will not learn how its sends ended
+		if s.client == id {
+			delete(l.open, s)
+		}
+	}
 	return p
 }
 
