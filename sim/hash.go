@@ -75,8 +75,19 @@ type hashes struct {
 	diff  *Divergence
 }
 
-// fold adds a value that is well spread already to a rolling hash.
-func fold(h, v uint64) uint64 { return bits.RotateLeft64((h^v)*0x9fb21c651e98df25, 31) }
+// fold adds a value to a rolling hash: one multiplication, because it runs for
+// everything that happens.
+func fold(h, v uint64) uint64 {
+	return bits.RotateLeft64((h^v)*0x9fb21c651e98df25, 31) + 0x9e3779b97f4a7c15
+}
+
+// chain folds values one after the other.
+func chain(h uint64, values ...uint64) uint64 {
+	for _, v := range values {
+		h = fold(h, v)
+	}
+	return h
+}
 
 // step folds one step into the hashes.
 func (w *World) step(n *host, sub Subsystem, kind StepKind, a, b uint64) {
@@ -110,20 +121,20 @@ func sumString(h uint64, s string) uint64 {
 	for len(s) >= 8 {
 		v := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-		h = prng.Mix(h ^ v)
+		h = fold(h, v)
 		s = s[8:]
 	}
 	v := uint64(len(s)) << 56
 	for i := 0; i < len(s); i++ {
 		v |= uint64(s[i]) << (8 * i)
 	}
-	return prng.Mix(h ^ v)
+	return fold(h, v)
 }
 
 // HashFrame is a hash of everything a frame carries.
 func HashFrame(f *wire.Frame) uint64 {
 	h := prng.Mix(uint64(f.Link)<<32 | uint64(uint32(f.Head.Code)))
-	h = prng.Mix(h ^ uint64(uint32(f.Head.Opaque))<<32 ^ uint64(uint32(f.Head.Flag)))
+	h = fold(h, uint64(uint32(f.Head.Opaque))<<32^uint64(uint32(f.Head.Flag)))
 	if f.Head.Remark != "" {
 		h = sumString(h, f.Head.Remark)
 	}
@@ -131,11 +142,11 @@ func HashFrame(f *wire.Frame) uint64 {
 		h = sumString(sumString(h, f.Head.Ext[i].Key), f.Head.Ext[i].Value)
 	}
 	if r := f.Replica; r != nil {
-		h = prng.Hash(h, uint64(r.Kind), uint64(r.Term), uint64(r.Epoch), uint64(r.EpochStart), uint64(r.Offset),
+		h = chain(h, uint64(r.Kind), uint64(r.Term), uint64(r.Epoch), uint64(r.EpochStart), uint64(r.Offset),
 			uint64(r.Min), uint64(r.Confirm), uint64(r.Class), r.Nonce)
 		h = sumString(sumString(h, r.Reason), string(r.Self.Store))
 		for _, e := range r.Epochs {
-			h = prng.Hash(h, uint64(e.Epoch), uint64(e.Start))
+			h = chain(h, uint64(e.Epoch), uint64(e.Start))
 		}
 	}
 	if f.Send != nil || f.SendOK != nil || f.Pull != nil || f.PullOK != nil {
@@ -149,35 +160,35 @@ func hashHot(h uint64, f *wire.Frame) uint64 {
 	switch {
 	case f.Send != nil:
 		s := f.Send
-		h = prng.Mix(h ^ uint64(uint32(s.QueueID))<<32 ^ uint64(uint32(s.SysFlag)))
-		h = prng.Mix(h ^ uint64(s.BornTimestamp) ^ uint64(uint32(s.ReconsumeTimes))<<40)
+		h = fold(h, uint64(uint32(s.QueueID))<<32^uint64(uint32(s.SysFlag)))
+		h = fold(h, uint64(s.BornTimestamp)^uint64(uint32(s.ReconsumeTimes))<<40)
 		return sumString(sumString(h, s.Topic), s.Properties)
 	case f.SendOK != nil:
 		s := f.SendOK
-		h = prng.Mix(h ^ uint64(uint32(s.QueueID))<<48 ^ uint64(s.QueueOffset))
-		h = prng.Mix(h ^ uint64(s.Stored.Offset))
+		h = fold(h, uint64(uint32(s.QueueID))<<48^uint64(s.QueueOffset))
+		h = fold(h, uint64(s.Stored.Offset))
 		return sumString(sumString(h, s.MsgID), s.TransactionID)
 	case f.Pull != nil:
 		p := f.Pull
-		h = prng.Mix(h ^ uint64(uint32(p.QueueID))<<48 ^ uint64(p.QueueOffset))
-		h = prng.Mix(h ^ uint64(p.CommitOffset) ^ uint64(uint32(p.MaxMsgNums))<<40 ^ uint64(p.SuspendTimeoutMillis)<<20)
+		h = fold(h, uint64(uint32(p.QueueID))<<48^uint64(p.QueueOffset))
+		h = fold(h, uint64(p.CommitOffset)^uint64(uint32(p.MaxMsgNums))<<40^uint64(p.SuspendTimeoutMillis)<<20)
 		return sumString(sumString(h, p.Topic), p.ConsumerGroup)
 	default:
 		p := f.PullOK
-		h = prng.Mix(h ^ uint64(p.NextBeginOffset) ^ uint64(p.SuggestWhichBrokerID)<<56)
-		return prng.Mix(prng.Mix(h^uint64(p.MinOffset)) ^ uint64(p.MaxOffset))
+		h = fold(h, uint64(p.NextBeginOffset)^uint64(p.SuggestWhichBrokerID)<<56)
+		return chain(h, uint64(p.MinOffset), uint64(p.MaxOffset))
 	}
 }
 
 // hashOp is a hash of what an operation asks for.
 func hashOp(op *storage.Op) uint64 {
-	h := prng.Hash(uint64(op.Kind)|uint64(op.Lane)<<8|uint64(op.Gen)<<32, op.ID, uint64(op.Off))
+	h := chain(uint64(op.Kind)|uint64(op.Lane)<<8|uint64(op.Gen)<<32, op.ID, uint64(op.Off))
 	for _, d := range op.Data {
 		h = sum(h, d)
 	}
 	for i := range op.Entries {
 		e := &op.Entries[i]
-		h = sumString(prng.Hash(h, uint64(e.Queue), uint64(e.Offset), uint64(e.Log)), e.Topic)
+		h = sumString(chain(h, uint64(e.Queue), uint64(e.Offset), uint64(e.Log)), e.Topic)
 	}
 	if op.Name != "" {
 		h = sumString(h, op.Name)
@@ -187,7 +198,7 @@ func hashOp(op *storage.Op) uint64 {
 
 // hashResult is a hash of what an operation brought.
 func hashResult(r *storage.Result) uint64 {
-	h := prng.Hash(r.Op.ID, uint64(r.Offset), uint64(r.Pull.Next))
+	h := chain(r.Op.ID, uint64(r.Offset), uint64(r.Pull.Next))
 	if r.Err != nil {
 		h = sumString(h, r.Err.Error())
 	}
@@ -199,10 +210,10 @@ func hashResult(r *storage.Result) uint64 {
 
 // hashEvent is a hash of all fields of an event.
 func hashEvent(e *event.Event) uint64 {
-	h := prng.Hash(uint64(e.Kind), uint64(e.Broker), uint64(e.Epoch), uint64(e.SetEpoch), uint64(e.Off),
+	h := chain(uint64(e.Kind), uint64(e.Broker), uint64(e.Epoch), uint64(e.SetEpoch), uint64(e.Off),
 		uint64(e.Off2), uint64(e.Count), uint64(e.Code))
 	for _, id := range e.Set {
-		h = prng.Mix(h ^ uint64(id))
+		h = fold(h, uint64(id))
 	}
 	return sumString(sumString(h, e.Group), e.Text)
 }
