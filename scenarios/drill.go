@@ -43,6 +43,8 @@ type Drill struct {
 	Broker     func(r *Run, l sim.Life, o *broker.Options)
 	Controller func(r *Run, l sim.Life, o *controller.Options)
 	Node       func(r *Run, n *sim.NodeSpec)
+	// Vacant lets a fault against a role that nobody plays pass without effect.
+	Vacant bool
 	// World adjusts the simulated world itself: latencies, clocks.
 	World func(s *Setup, o *sim.Options)
 	// Expect names the finding that the run must make: a drill that leaves the

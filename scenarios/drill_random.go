@@ -18,7 +18,7 @@ var _ = register(randomWorld)
 
 // randomWorld is what a long sweep runs most: any setup, any faults within the budget.
 var randomWorld = &Drill{
-	ID: "R", Name: "random-world",
+	ID: "R", Name: "random-world", Vacant: true,
 	Story: "A drawn world and two to six drawn troubles of every kind: processes, disks, networks of all shapes, clocks; at drawn times, at the k-th moment of a protocol step, inside a disk operation, or as a swizzle that stops nodes one by one and starts them in another order. Only the victims of the era lose bytes; afterwards an operator replaces what was damaged, and everything must be there.",
 	Begin: func(r *Run) {
 		r.World.SetEra(&sim.Era{Victims: r.victims(), PowerLoss: r.Setup.Class == ha.ClassReceived})

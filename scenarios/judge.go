@@ -40,6 +40,7 @@ type Judge struct {
 	ackKeys    map[electionID]string
 
 	serving map[string]ha.MasterEpoch // node → epoch it serves
+	until   map[string]servedUntil    // node → epoch it served last
 	// epochStarts are the barriers of each group, in order of time.
 	epochStarts map[string][]ha.EpochStart
 	setEpoch    map[string]ha.SetEpoch
@@ -59,6 +60,24 @@ type AckSeen struct {
 	Group string
 	Epoch ha.MasterEpoch
 	Node  string
+}
+
+// servedUntil is the epoch a broker gave up, and when.
+type servedUntil struct {
+	epoch ha.MasterEpoch
+	at    int64
+}
+
+// epochOf is the epoch a broker answers in. What it decided before it gave its
+// authority up leaves in the same batch, at the same instant.
+func (j *Judge) epochOf(node string) ha.MasterEpoch {
+	if e := j.serving[node]; e != 0 {
+		return e
+	}
+	if u := j.until[node]; u.at == j.now() {
+		return u.epoch
+	}
+	return 0
 }
 
 type electionID struct {
@@ -84,7 +103,7 @@ const maxEventsKept = 200_000
 func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
 	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
 		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
-		serving: map[string]ha.MasterEpoch{}, epochStarts: map[string][]ha.EpochStart{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{}, pulls: map[requestID]bool{},
+		serving: map[string]ha.MasterEpoch{}, until: map[string]servedUntil{}, epochStarts: map[string][]ha.EpochStart{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{}, pulls: map[requestID]bool{},
 		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, ackKeys: map[electionID]string{}, electable: map[electionID]ha.IDs{}, holding: newHolding()}
 	for g := range s.Groups {
 		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class, Reserved: s.surelyKept()})
@@ -117,6 +136,7 @@ func (j *Judge) OnEvent(e event.Event) {
 		j.serving[e.Node] = e.Epoch
 		j.promoted(e)
 	case event.Demoted:
+		j.until[e.Node] = servedUntil{j.serving[e.Node], e.At}
 		delete(j.serving, e.Node)
 	case event.Truncated:
 		j.Truncated += e.Count
@@ -279,7 +299,7 @@ func (j *Judge) OnSend(from string, s node.SessionID, f *wire.Frame) {
 	}
 	j.Acks++
 	group := groupOf(from)
-	epoch := j.serving[from]
+	epoch := j.epochOf(from)
 	j.AcksBy[j.ackedBy(group, epoch)]++
 	j.Invariants.Acknowledged(from, group, epoch, j.now())
 	j.AckLog = append(j.AckLog, AckSeen{At: j.now(), Group: group, Epoch: epoch, Node: from})
@@ -369,6 +389,9 @@ func (j *Judge) OnFault(f *sim.Fault, ended bool) {
 	}
 	if ended {
 		for _, n := range f.Nodes {
+			if f.Kind == sim.DiskLies {
+				delete(j.truth.lying, n)
+			}
 			if f.Kind == sim.DiskSyncDrop && isBroker(n) {
 				j.Ledger.SyncDropped(groupOf(n), j.truth.ID(n)) // of what came to it since the fault began
 			}
@@ -410,7 +433,7 @@ func (j *Judge) damage(f *sim.Fault, n string) {
 		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
 		j.truth.forget(n)
 	case sim.DiskLies:
-		j.truth.liars[n] = true
+		j.truth.lying[n], j.truth.liars[n] = true, true
 	case sim.DiskRot:
 		j.rotten = append(j.rotten, n)
 	case sim.DiskSyncDrop:

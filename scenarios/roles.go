@@ -146,6 +146,9 @@ func (r *Run) actAs(f *sim.Fault) {
 		for _, t := range strings.Split(targets, ",") {
 			act.Nodes = append(act.Nodes, r.resolve(t)...)
 		}
+		if len(act.Nodes) == 0 && r.Drill.Vacant {
+			return
+		}
 	}
 	if err := r.World.Inject(act); err != nil {
 		r.fail("plan", "stale", "%s: %v", f.Text, err)
