@@ -274,10 +274,16 @@ func (t *Truth) fault(f *sim.Fault, ended bool, at int64) {
 	} else if f.For > 0 {
 		t.unwell[f] = true
 	}
+	if f.Kind == sim.HalfOpen {
+		at += halfOpen
+	}
 	for _, n := range touched(f) {
 		t.wellFrom[n] = at
 	}
 }
+
+// halfOpen is how long a stream that fell silent may look open to both ends.
+const halfOpen = int64(30 * time.Second)
 
 // touched are all nodes a fault names.
 func touched(f *sim.Fault) []string {
