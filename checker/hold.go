@@ -12,19 +12,23 @@ type replicaOf struct {
 // its store before, it has passed the join test since.
 func (l *Ledger) Proposed(group string, b ha.BrokerID) { delete(l.damaged, replicaOf{group, b}) }
 
+// Acked is how many messages of a group were acknowledged so far.
+func (l *Ledger) Acked(group string) int { return len(l.messages[group]) }
+
 // Joined checks a replica that a committed set names for the first time in this
 // life: it may be elected from now on, so it must hold what was acknowledged. Under
 // all-in-sync that is everything; where fewer copies are promised it is what was
 // acknowledged before the set was proposed, because later acknowledgements need not
-// wait for it.
-func (l *Ledger) Joined(group string, b ha.BrokerID, proposed, at int64) {
+// wait for it: before is how many Acked said then. A time would not do, since a batch
+// that proposes may acknowledge more at the same instant.
+func (l *Ledger) Joined(group string, b ha.BrokerID, before int, at int64) {
 	if l.damaged[replicaOf{group, b}] {
 		return // a fault came between the proposal and its commit
 	}
 	p, floor := l.policy[group], l.truth.MinOffset(group, b)
 	missing, first := 0, (*message)(nil)
-	for _, m := range l.messages[group] {
-		if m.lost || m.expired || m.ack.Log < floor || !p.All && m.ack.At > proposed {
+	for i, m := range l.messages[group] {
+		if m.lost || m.expired || m.ack.Log < floor || !p.All && i >= before {
 			continue
 		}
 		if l.classAt(m, b) < p.Class && !l.latent[replicaOf{group, b}][m] {

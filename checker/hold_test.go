@@ -12,20 +12,20 @@ func TestJoined(t *testing.T) {
 	rec := record("a", 0, 0)
 	one := Policy{Count: 1, Min: 1, Class: ha.ClassDurable}
 	cases := []struct {
-		name     string
-		policy   Policy
-		put      func(w *world)
-		proposed int64
-		want     string
+		name   string
+		policy Policy
+		put    func(w *world)
+		before int // acknowledged before the proposal; -1: a fault after it
+		want   string
 	}{
 		{"robbed after the proposal", one, func(*world) {}, -1, ""},
-		{"holds it", one, func(w *world) { w.put(3, rec, true) }, 2e9, ""},
-		{"lacks it", one, func(*world) {}, 2e9, "joined-lacking"},
-		{"holds it in the cache alone", one, func(w *world) { w.put(3, rec, false) }, 2e9, "joined-lacking"},
-		{"received is what is promised", Policy{Count: 1, Min: 1, Class: ha.ClassReceived}, func(w *world) { w.put(3, rec, false) }, 2e9, ""},
-		{"acknowledged after the proposal", one, func(*world) {}, 5e8, ""},
-		{"acknowledged after the proposal, by all", Policy{All: true, Min: 1, Class: ha.ClassDurable}, func(*world) {}, 5e8, "joined-lacking"},
-		{"begins behind it", one, func(w *world) { w.min = 1 << 20 }, 2e9, ""},
+		{"holds it", one, func(w *world) { w.put(3, rec, true) }, 1, ""},
+		{"lacks it", one, func(*world) {}, 1, "joined-lacking"},
+		{"holds it in the cache alone", one, func(w *world) { w.put(3, rec, false) }, 1, "joined-lacking"},
+		{"received is what is promised", Policy{Count: 1, Min: 1, Class: ha.ClassReceived}, func(w *world) { w.put(3, rec, false) }, 1, ""},
+		{"acknowledged after the proposal", one, func(*world) {}, 0, ""},
+		{"acknowledged after the proposal, by all", Policy{All: true, Min: 1, Class: ha.ClassDurable}, func(*world) {}, 0, "joined-lacking"},
+		{"begins behind it", one, func(w *world) { w.min = 1 << 20 }, 1, ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -38,10 +38,10 @@ func TestJoined(t *testing.T) {
 			c.put(w)
 			l.StoreLost("g", 3, "an old story")
 			l.Proposed("g", 3)
-			if c.proposed < 0 {
+			if c.before < 0 {
 				l.StoreLost("g", 3, "wipe")
 			}
-			l.Joined("g", 3, c.proposed, 3e9)
+			l.Joined("g", 3, c.before, 3e9)
 			if got := names(l.Findings()); got != c.want {
 				t.Errorf("findings %q, want %q: %v", got, c.want, l.Findings())
 			}
@@ -139,12 +139,12 @@ func TestJoinedWithLatentRot(t *testing.T) {
 	w.put(3, bad, true)
 	l.Rotted("g", 3)
 	l.Proposed("g", 3)
-	if l.Joined("g", 3, 2e9, 3e9); len(l.Findings()) != 0 {
+	if l.Joined("g", 3, 1, 3e9); len(l.Findings()) != 0 {
 		t.Fatalf("rot was taken for a lack: %v", l.Findings())
 	}
 	l.StoreLost("g", 3, "replaced")
 	l.Proposed("g", 3)
-	if l.Joined("g", 3, 4e9, 5e9); names(l.Findings()) != "joined-lacking" {
+	if l.Joined("g", 3, 1, 5e9); names(l.Findings()) != "joined-lacking" {
 		t.Errorf("a replaced disk excuses nothing: %v", l.Findings())
 	}
 }

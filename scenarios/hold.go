@@ -12,11 +12,11 @@ import (
 // replica the committed set names, and when it was proposed.
 type holding struct {
 	lives    map[string]map[ha.BrokerID]ha.Incarnation // by group, of the newest committed set
-	proposed map[string]int64                          // proposal → when it was first made
+	proposed map[string]int                            // proposal → messages acknowledged when it was first made
 }
 
 func newHolding() holding {
-	return holding{lives: map[string]map[ha.BrokerID]ha.Incarnation{}, proposed: map[string]int64{}}
+	return holding{lives: map[string]map[ha.BrokerID]ha.Incarnation{}, proposed: map[string]int{}}
 }
 
 // proposal names what a conditional write would make of the set.
@@ -30,7 +30,7 @@ func (j *Judge) offered(e event.Event) {
 	if _, again := j.holding.proposed[key]; again {
 		return
 	}
-	j.holding.proposed[key] = e.At
+	j.holding.proposed[key] = j.Ledger.Acked(e.Group)
 	for _, id := range e.Set {
 		j.Ledger.Proposed(e.Group, id)
 	}

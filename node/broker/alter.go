@@ -202,7 +202,7 @@ func (b *Broker) alterDone(f *wire.Frame) {
 func (b *Broker) alterRefused(p *proposal) {
 	p.open--
 	for _, r := range b.replicas {
-		if r.joining.passed && p.set.Has(r.self.Broker) {
+		if r.joining.active && p.set.Has(r.self.Broker) {
 			b.stopJoining(r)
 			r.joining.pause = b.now.Mono.Add(refusedProposalPause)
 		}

@@ -264,6 +264,42 @@ func TestJoinNeedsProof(t *testing.T) {
 	}
 }
 
+// TestJoinProvenAgain: under a count policy the log is acknowledged without a slave
+// that passed the join test while its proposal was under way; the next proposal names
+// it only if it passes again (P14).
+func TestJoinProvenAgain(t *testing.T) {
+	w := started(t, 3, func(n int, o *Options) { o.AllAckInSyncStateSet, o.InSyncReplicas = false, 2 })
+	m, s := w.master(), w.slaves()[0]
+	s.crash(false)
+	w.until("a smaller set", 20*time.Second, func() bool { return len(m.b.set.committed) == 2 })
+	w.ctl.ignore[wire.ReqAlterSyncStateSet] = true
+	s.start()
+	last := func() (n int, set ha.IDs) {
+		for _, e := range m.events {
+			if e.Kind == event.AlterProposed {
+				n, set = n+1, e.Set
+			}
+		}
+		return n, set
+	}
+	n, set := 0, ha.IDs(nil)
+	w.until("a proposal that names it", 10*time.Second, func() bool { n, set = last(); return set.Has(s.b.id.Broker) })
+	s.paused = true
+	c := w.client(m)
+	c.send("acknowledged without it")
+	w.until("an answer", 2*time.Second, func() bool { return len(m.answers) == 1 })
+	if a := m.answers["acknowledged without it"]; a.code != 0 {
+		t.Fatalf("code %d %s", a.code, a.remark)
+	}
+	w.until("the next proposal", 20*time.Second, func() bool { k, _ := last(); return k > n })
+	if _, set := last(); set.Has(s.b.id.Broker) {
+		t.Errorf("%v is proposed: it lacks what was acknowledged before", set)
+	}
+	s.resume()
+	delete(w.ctl.ignore, wire.ReqAlterSyncStateSet)
+	w.until("a full set", 20*time.Second, func() bool { return len(m.b.set.committed) == 3 })
+}
+
 // TestSilentSlave: a slave that hangs leaves the set after
 // haMaxTimeSlaveNotCatchup, not before; until then all-ack writes are unknown.
 func TestSilentSlave(t *testing.T) {

@@ -75,7 +75,7 @@ func (p *progress) begin(end ha.LogOffset, now node.Time) { p.markEnd, p.markAt 
 // joining is a slave on its way into the set (P14).
 type joining struct {
 	active bool      // it bounds confirm and acknowledgements already
-	passed bool      // it reached the join test; it is named in proposals
+	passed bool      // it passes the join test now; a proposal made now names it
 	since  node.Time // when active began
 	pause  node.Time // not again before
 }
@@ -195,6 +195,10 @@ func (b *Broker) checkLag() {
 // and acknowledgements, always safe because it only asks for more; so the others
 // cannot run away from it, and it passes the test under any load (P14). A slave
 // that then stands still is let go, so that it holds up nobody for long.
+//
+// The test counts at the moment a proposal is made: a count or local policy goes on
+// acknowledging without the slave while no controller leads or a refusal is waited
+// out, and what was acknowledged before the proposal must be there.
 func (b *Broker) settleJoins() {
 	for _, r := range b.replicas {
 		j := &r.joining
@@ -209,9 +213,7 @@ func (b *Broker) settleJoins() {
 		if !j.active {
 			continue
 		}
-		if !j.passed && r.acked >= max(b.confirm, b.waiters.acknowledged, b.role.barrierEnd) {
-			j.passed = true
-		}
+		j.passed = r.acked >= max(b.confirm, b.waiters.acknowledged, b.role.barrierEnd)
 		if r.acked < b.log.end && b.now.Mono >= b.joinLimit(r) && !b.proposes(r.self.Broker) {
 			b.stopJoining(r)
 			j.pause = b.now.Mono.Add(b.o.HAJoinTimeout)
