@@ -248,6 +248,48 @@ func TestQueuesAreRebuilt(t *testing.T) {
 	}
 }
 
+// TestVanishedLog: a log that is gone before its floor was ever written still costs the
+// claim, because its epoch list is there; a new store with an identity alone has lost
+// nothing.
+func TestVanishedLog(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		list  ha.Epochs
+		claim ha.Claim
+	}{
+		{"a store that never had a record", nil, ha.ClaimHolds},
+		{"a store that was in an epoch", ha.Epochs{{Epoch: 3, Start: 0}}, ha.ClaimBroken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := vfs.NewMem(vfs.MemOptions{})
+			a := openStore(t, fsys, testOptions(1))
+			a.must(Op{Kind: OpSave, Name: NameIdentity, Blob: EncodeIdentity("c", "g", 2)})
+			a.must(Op{Kind: OpSave, Name: NameHighestEpoch, Blob: EncodeHighestEpoch(3)})
+			if c.list != nil {
+				a.fill(4)
+				a.sync()
+				a.must(Op{Kind: OpSave, Name: NameEpochFile, Blob: EncodeEpochFile(c.list)})
+			}
+			if err := a.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := removeTree(fsys, dirCommitLog, 0); err != nil {
+				t.Fatal(err)
+			}
+			b := openStore(t, fsys, testOptions(2))
+			if b.rec.Claim != c.claim || b.rec.End != 0 {
+				t.Errorf("claim %v of a log that ends at %d, want %v", b.rec.Claim, b.rec.End, c.claim)
+			}
+			if err := b.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if again := openStore(t, fsys, testOptions(3)); again.rec.Claim != c.claim {
+				t.Errorf("claim %v at the next start", again.rec.Claim)
+			}
+		})
+	}
+}
+
 // TestDamagedSideFiles flips bytes in the small files: the store refuses with the
 // file's name, or does without it, and never forgets who it is.
 func TestDamagedSideFiles(t *testing.T) {

@@ -142,13 +142,21 @@ func (r *recovery) judge() error {
 	if err != nil {
 		return fmt.Errorf("look for %s: %w", NameReceivedAcks, err)
 	}
-	r.judgeClaim(received)
+	epochs, err := readEpochFile(r.fsys)
+	if err != nil {
+		return err
+	}
+	r.judgeClaim(received, epochs)
 	return nil
 }
 
 // judgeClaim decides whether the store still holds all it acknowledged, by rule
 // P1. The first reason found is kept.
-func (r *recovery) judgeClaim(received bool) {
+//
+// The floor is written lazily: a log that is gone within a second of its first bytes
+// is not below it. But an epoch is listed only when a record of it is durable, so a
+// list beside an empty log says that there was more.
+func (r *recovery) judgeClaim(received bool, epochs ha.Epochs) {
 	t := r.tail
 	reason := func(cond bool, format string, args ...any) {
 		if cond && r.broken == "" {
@@ -158,6 +166,7 @@ func (r *recovery) judgeClaim(received bool) {
 	reason(r.suspect != "", "the store is suspect: %s", r.suspect)
 	reason(t.damage != nil, "damaged log at %d: %s", t.end, t.reason)
 	reason(t.end < int64(r.floor.floor), "the log ends at %d, below the durable floor %d", t.end, r.floor.floor)
+	reason(!r.foreign && t.end == r.log.min && len(epochs) > 0, "the log is empty, and was not in epoch %d", epochs.Last().Epoch)
 	reason(!r.clean && r.foreign, "unclean stop of a broker whose acknowledgements are unknown")
 	reason(r.marked && r.abort, "another broker ran on the store and crashed")
 	reason(!r.clean && received, "unclean stop after acknowledging bytes that were only received")

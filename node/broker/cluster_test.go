@@ -83,6 +83,34 @@ func TestPromotionSteps(t *testing.T) {
 	}
 }
 
+// TestEpochFileFollowsLog: the epoch file names an epoch only when a record of it is
+// durable, because recovery takes a list beside an empty log for a lost log; and a
+// list that waits for a record holds up no stop.
+func TestEpochFileFollowsLog(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	m := w.nodes[0]
+	w.ctl.min = 1
+	m.store.drop[storage.OpSync] = struct{}{}
+	m.start()
+	w.run(5 * time.Second)
+	if m.happened(event.BarrierAppended) != 1 || m.b.role.serving() {
+		t.Fatalf("barrier appended %d times, serving %v", m.happened(event.BarrierAppended), m.b.role.serving())
+	}
+	if f, ok := m.store.files[storage.NameEpochFile]; ok {
+		t.Errorf("the epoch file is ahead of its log: %q", f)
+	}
+	if !m.b.savesIdle() {
+		t.Error("a stop would wait for it")
+	}
+	m.crash(true)
+	delete(m.store.drop, storage.OpSync)
+	m.start()
+	w.until("serving", 20*time.Second, func() bool { return m.b.role.serving() })
+	if _, ok := m.store.files[storage.NameEpochFile]; !ok {
+		t.Error("served without an epoch file")
+	}
+}
+
 // TestPromotionWaitsForDisk: the barrier is not appended before the whole tail is
 // durable, and nothing is served before the barrier is.
 func TestPromotionWaitsForDisk(t *testing.T) {

@@ -159,7 +159,7 @@ func (b *Broker) settleDraining() {
 		b.stopServices(b.now)
 	}
 	c := &b.checkpoint
-	if c.op != 0 || c.durable != l.durable || !b.saves.idle() || b.retention.op != 0 {
+	if c.op != 0 || c.durable != l.durable || !b.savesIdle() || b.retention.op != 0 {
 		return
 	}
 	s.stage = stopMark

@@ -51,11 +51,18 @@ func (b *Broker) settleSaves() {
 	}
 	for s := range b.saves.slots {
 		x := &b.saves.slots[s]
-		if x.dirty && x.op == 0 {
+		if x.dirty && x.op == 0 && !b.early(saveSlot(s)) {
 			x.dirty = false
 			x.op = b.disk(storage.Op{Lane: storage.LaneMeta, Kind: storage.OpSave, Name: saveNames[s], Blob: x.blob}, ownerSave)
 		}
 	}
+}
+
+// early reports that a file would run ahead of the log: the epoch list names an
+// epoch only when a record of it is durable. Recovery takes a list beside an empty
+// log for a log that was lost (P1, P9).
+func (b *Broker) early(s saveSlot) bool {
+	return s == saveEpochs && len(b.epochs) > 0 && b.log.durable <= b.epochs.Last().Start
 }
 
 // saveDone records the end of an OpSave.
@@ -81,17 +88,17 @@ func (b *Broker) saveDone(r storage.Result) {
 // savesDeadline is when a save is tried again after a full disk.
 func (b *Broker) savesDeadline() node.Time {
 	for s := range b.saves.slots {
-		if x := &b.saves.slots[s]; x.dirty && x.op == 0 && !b.failed() {
+		if x := &b.saves.slots[s]; x.dirty && x.op == 0 && !b.early(saveSlot(s)) && !b.failed() {
 			return max(b.saves.retry, b.now.Mono)
 		}
 	}
 	return node.Never
 }
 
-// idle reports that nothing is wanted or under way.
-func (s *saves) idle() bool {
-	for i := range s.slots {
-		if s.slots[i].dirty || s.slots[i].op != 0 {
+// savesIdle reports that nothing is under way, or wanted that can go now.
+func (b *Broker) savesIdle() bool {
+	for s := range b.saves.slots {
+		if x := &b.saves.slots[s]; x.dirty && !b.early(saveSlot(s)) || x.op != 0 {
 			return false
 		}
 	}
