@@ -23,7 +23,7 @@ type Invariants struct {
 	groups map[string]*groupFacts
 	nodes  map[string]*nodeFacts
 	routes map[route]ha.MasterEpoch // by name server: epoch of the master it names
-	frozen map[string]bool
+	frozen map[string]int           // faults under way that keep a node from running
 	out    []Finding
 }
 
@@ -47,7 +47,7 @@ type route struct{ node, group string }
 
 // NewInvariants returns a watcher.
 func NewInvariants(exclusive bool) *Invariants {
-	return &Invariants{ExclusiveWriters: exclusive, groups: map[string]*groupFacts{}, nodes: map[string]*nodeFacts{}, routes: map[route]ha.MasterEpoch{}, frozen: map[string]bool{}}
+	return &Invariants{ExclusiveWriters: exclusive, groups: map[string]*groupFacts{}, nodes: map[string]*nodeFacts{}, routes: map[route]ha.MasterEpoch{}, frozen: map[string]int{}}
 }
 
 // Findings returns the breaches so far.
@@ -79,9 +79,16 @@ func (v *Invariants) NodeDown(node string) {
 	}
 }
 
-// Frozen notes that a node stopped running or runs again: while it does not run it
-// cannot say that its lease has ended, and it cannot write either.
-func (v *Invariants) Frozen(node string, on bool) { v.frozen[node] = on }
+// Frozen notes that something began or ceased to keep a node from running: while it
+// does not run it cannot say that its lease has ended, and it cannot write either.
+// Such faults overlap; the node runs again when the last of them has ended.
+func (v *Invariants) Frozen(node string, on bool) {
+	if on {
+		v.frozen[node]++
+	} else {
+		v.frozen[node]--
+	}
+}
 
 // Acknowledged notes a SEND_OK at its emission: in true time none may come from
 // an older epoch once a newer one was writable.
@@ -203,7 +210,7 @@ func (v *Invariants) writable(e event.Event) {
 		}
 		if epoch == e.Epoch {
 			v.fail(e, "two-writers", "%s and %s are writable in epoch %d of %s", other, e.Node, epoch, e.Group)
-		} else if v.ExclusiveWriters && !v.frozen[other] {
+		} else if v.ExclusiveWriters && v.frozen[other] == 0 {
 			v.fail(e, "lease-overlap", "%s (epoch %d) is writable while %s (epoch %d) still is, in %s", e.Node, e.Epoch, other, epoch, e.Group)
 		}
 	}

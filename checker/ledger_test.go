@@ -449,6 +449,8 @@ func TestExclusiveAcknowledgements(t *testing.T) {
 	v := NewInvariants(true)
 	v.See(event.Event{Kind: event.Writable, Node: "a", Group: "g", Epoch: 1})
 	v.Frozen("a", true)
+	v.Frozen("a", true)
+	v.Frozen("a", false) // the other stop goes on
 	v.See(event.Event{Kind: event.Writable, Node: "b", Group: "g", Epoch: 2})
 	if len(v.Findings()) != 0 {
 		t.Fatalf("a frozen writer counts as overlap: %v", v.Findings())

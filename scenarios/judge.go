@@ -130,6 +130,8 @@ func (j *Judge) OnEvent(e event.Event) {
 		}
 	}
 	switch e.Kind {
+	case event.BrokerRegistered:
+		j.truth.refresh(e.Group)
 	case event.BarrierAppended:
 		j.epochStarts[e.Group] = append(j.epochStarts[e.Group], ha.EpochStart{Epoch: e.Epoch, Start: e.Off})
 	case event.Serving:
@@ -366,8 +368,13 @@ func (j *Judge) ackedBy(group string, epoch ha.MasterEpoch) string {
 	return j.ackKeys[id]
 }
 
-// groupOf is the group of a broker node.
-func groupOf(node string) string { return GroupName(int(node[0] - 'a')) }
+// groupOf is the group of a broker node, "" of none.
+func groupOf(node string) string {
+	if node == "" {
+		return ""
+	}
+	return GroupName(int(node[0] - 'a'))
+}
 
 func isBroker(node string) bool { return len(node) == 2 && node[0] >= 'a' && node[0] <= 'b' }
 
@@ -390,7 +397,7 @@ func (j *Judge) OnFault(f *sim.Fault, ended bool) {
 	if ended {
 		for _, n := range f.Nodes {
 			if f.Kind == sim.DiskLies {
-				delete(j.truth.lying, n)
+				j.truth.lying[n]--
 			}
 			if f.Kind == sim.DiskSyncDrop && isBroker(n) {
 				j.Ledger.SyncDropped(groupOf(n), j.truth.ID(n)) // of what came to it since the fault began
@@ -424,16 +431,16 @@ func (j *Judge) damage(f *sim.Fault, n string) {
 		j.truth.keep(n)
 		j.Ledger.PowerLost(groupOf(n), id)
 		if j.truth.liars[n] {
-			delete(j.truth.liars, n) // what is on the platter is all there is now
+			j.truth.liars[n] = j.truth.lying[n] > 0 // what is on the platter is all there is now
 			j.Ledger.LiarLost(groupOf(n), id)
-			j.truth.liars[n] = true
 		}
 	case sim.WipeDisk:
 		j.truth.keep(n)
 		j.Ledger.StoreLost(groupOf(n), id, string(f.Kind))
 		j.truth.forget(n)
 	case sim.DiskLies:
-		j.truth.lying[n], j.truth.liars[n] = true, true
+		j.truth.liars[n] = true
+		j.truth.lying[n]++
 	case sim.DiskRot:
 		j.rotten = append(j.rotten, n)
 	case sim.DiskSyncDrop:

@@ -29,7 +29,7 @@ type Truth struct {
 
 	before []*past         // disks as they were before faults that were a short time ago
 	liars  map[string]bool // nodes whose disk said "synced" and did not
-	lying  map[string]bool // those of them that still do
+	lying  map[string]int  // how many faults make them lie now
 
 	ids   map[string]ha.BrokerID // node → id, read from the node's own disk
 	at    map[string][]seat      // by group, the other way round: a place an id
@@ -44,7 +44,7 @@ var _ checker.Truth = (*Truth)(nil)
 
 func newTruth(s *Setup) *Truth {
 	return &Truth{setup: s, ids: map[string]ha.BrokerID{}, at: map[string][]seat{}, all: map[string]ha.IDs{}, sets: map[string]map[ha.MasterEpoch]ha.IDs{}, last: map[string]controller.Record{}, seen: map[string]uint64{}, files: map[int64]string{},
-		unwell: map[*sim.Fault]bool{}, wellFrom: map[string]int64{}, liars: map[string]bool{}, lying: map[string]bool{}}
+		unwell: map[*sim.Fault]bool{}, wellFrom: map[string]int64{}, liars: map[string]bool{}, lying: map[string]int{}}
 }
 
 // groupIndex is the index of a group by its name.
@@ -89,7 +89,7 @@ const maxPlaces = 64
 // forget drops what was known of a node whose disk was replaced.
 func (t *Truth) forget(node string) {
 	delete(t.ids, node)
-	t.liars[node] = t.lying[node]
+	t.liars[node] = t.lying[node] > 0
 	clear(t.at)
 	clear(t.all)
 }
