@@ -156,12 +156,12 @@ func (b *Broker) SessionUp(now node.Now, s node.SessionID, p node.Peer) {
 		b.sessions[s] = sessionClient
 	case kind == sessionController:
 		if c := b.reg.conn(s); c != nil {
-			c.up, c.next, c.echo = true, now.Mono, 0
+			*c = controllerConn{uplink: b.uplinkUp(&c.uplink, s), listed: c.listed}
 			b.reg.nextLookup = min(b.reg.nextLookup, now.Mono)
 		}
 	case kind == sessionNamesrv:
 		if c := b.ns.conn(s); c != nil {
-			c.up, c.next = true, now.Mono
+			*c = namesrvConn{uplink: b.uplinkUp(&c.uplink, s)}
 		}
 	case kind == sessionMasterAsk:
 		b.askUp()
@@ -205,6 +205,7 @@ func (b *Broker) controllerFrame(s node.SessionID, f *wire.Frame) {
 	if c == nil {
 		return
 	}
+	c.asked = 0
 	if !f.Head.Response() {
 		if f.Head.Code == wire.ReqRoleChanged {
 			b.roleNotice(f)
@@ -245,11 +246,19 @@ func (b *Broker) SessionDown(now node.Now, s node.SessionID, reason string) {
 		b.upstreamDown(s, reason)
 	case sessionController:
 		if c := b.reg.conn(s); c != nil {
-			*c = controllerConn{addr: c.addr, listed: c.listed, next: now.Mono.Add(b.o.RedialPause)}
+			if s == c.spare {
+				c.spare = 0
+			} else {
+				*c = controllerConn{uplink: b.uplinkDown(&c.uplink), listed: c.listed}
+			}
 		}
 	case sessionNamesrv:
 		if c := b.ns.conn(s); c != nil {
-			*c = namesrvConn{addr: c.addr, next: now.Mono.Add(b.o.RedialPause)}
+			if s == c.spare {
+				c.spare = 0
+			} else {
+				*c = namesrvConn{uplink: b.uplinkDown(&c.uplink)}
+			}
 		}
 	}
 }

@@ -25,17 +25,14 @@ type builtBody struct {
 }
 
 type namesrvConn struct {
-	addr       string
-	session    node.SessionID
-	up         bool
-	next       node.Time // next dial, or next registration when up
+	uplink     // next is the next registration when up
 	call       call
 	registered bool // an answer of success is known to this session
 }
 
 func (n *namesrvs) start(addrs []string) {
 	for _, a := range addrs {
-		n.conns = append(n.conns, &namesrvConn{addr: a})
+		n.conns = append(n.conns, &namesrvConn{uplink: uplink{addr: a}})
 	}
 }
 
@@ -50,7 +47,7 @@ func (n *namesrvs) hurry() {
 
 func (n *namesrvs) conn(s node.SessionID) *namesrvConn {
 	for _, c := range n.conns {
-		if c.session == s {
+		if c.has(s) {
 			return c
 		}
 	}
@@ -65,10 +62,11 @@ func (b *Broker) settleNamesrvs() {
 		n.hurry()
 	}
 	for _, c := range n.conns {
-		switch {
-		case c.session == 0 && b.now.Mono >= c.next && !n.leave:
-			c.session, c.next = b.dial(wire.Remoting, c.addr, sessionNamesrv), b.now.Mono.Add(b.o.RedialPause)
-		case c.up && b.listed() && !n.leave && b.now.Mono >= c.next:
+		if n.leave {
+			continue
+		}
+		b.dialUplink(&c.uplink, sessionNamesrv, b.o.ControllerRequestTimeout)
+		if c.up && b.listed() && b.now.Mono >= c.next {
 			b.registerWith(c)
 		}
 	}
@@ -86,6 +84,7 @@ func (b *Broker) registerWith(c *namesrvConn) {
 		n.body = wire.MarshalBody(wire.RegisterBrokerBody{FilterServerList: []string{}, Topics: b.topicTable()})
 	}
 	c.call.begin(b.nextOpaque(), c.session, b.now.Mono)
+	c.ask(b.now.Mono)
 	b.request(c.session, c.call.opaque, wire.ReqRegisterBroker, wire.RegisterBrokerRequest{
 		BrokerName: b.o.BrokerName, BrokerAddr: b.o.Address, ClusterName: b.o.BrokerClusterName, HAServerAddr: b.o.HAAddress,
 		BrokerID: b.roleID(), BodyCRC32: int32(crc32.ChecksumIEEE(n.body) & 0x7fffffff),
@@ -96,6 +95,7 @@ func (b *Broker) registerWith(c *namesrvConn) {
 // registerAnswered takes a name server's answer; one that refused is asked again
 // soon, because its reason is usually a moment old.
 func (b *Broker) registerAnswered(c *namesrvConn, f *wire.Frame) {
+	c.asked = 0
 	if !c.call.answers(c.session, f) {
 		return
 	}
@@ -129,6 +129,7 @@ func (b *Broker) registrarDeadline() node.Time {
 		case c.up && b.id.Broker > 0 && g.registered:
 			d = min(d, c.next)
 		}
+		d = min(d, c.spareDue(b.o.controllerSilence()))
 	}
 	d = min(d, g.nextLookup, g.main.deadline(b.o.ControllerRequestTimeout), g.poll.deadline(b.o.ControllerRequestTimeout))
 	if g.leaderSession() != 0 && !b.failed() {
@@ -140,9 +141,13 @@ func (b *Broker) registrarDeadline() node.Time {
 		}
 	}
 	for _, c := range b.ns.conns {
-		if c.session == 0 && !b.ns.leave || c.up && b.listed() && !b.ns.leave {
+		if b.ns.leave {
+			break
+		}
+		if c.session == 0 || c.up && b.listed() {
 			d = min(d, c.next)
 		}
+		d = min(d, c.spareDue(b.o.ControllerRequestTimeout))
 	}
 	return d
 }

@@ -261,6 +261,14 @@ func (o *Options) waitTimeout() time.Duration {
 	return o.SyncFlushTimeout
 }
 
+// controllerSilence is after how long without any answer a second stream to a
+// controller is tried. Each heartbeat is answered, at the latest when the controller gives a
+// read barrier up; and a new stream should carry a heartbeat before this broker
+// counts as silent.
+func (o *Options) controllerSilence() time.Duration {
+	return max(o.ControllerRequestTimeout, min(2*o.ControllerRequestTimeout, o.ControllerHeartBeatTimeout*2/3))
+}
+
 // ackInterval is the longest silence of a slave that has everything. Its master
 // calls it lagging by what it heard last, so in an idle group it must speak up
 // several times within haMaxTimeSlaveNotCatchup, or the set would flap.

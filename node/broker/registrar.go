@@ -47,14 +47,11 @@ const (
 
 // controllerConn is the session to one controller.
 type controllerConn struct {
-	addr    string
-	listed  bool // in the configuration; the leader's own address may not be
-	session node.SessionID
-	up      bool
-	next    node.Time      // earliest next dial, or next heartbeat when up
-	beats   [maxBeats]call // heartbeats under way, by sequence
-	lookup  call
-	echo    uint64 // stamp of the newest answer
+	uplink                // next is the next heartbeat when up
+	listed bool           // in the configuration; the leader's own address may not be
+	beats  [maxBeats]call // heartbeats under way, by sequence
+	lookup call
+	echo   uint64 // stamp of the newest answer
 }
 
 // maxBeats bounds the unanswered heartbeats remembered on one session: an answer
@@ -68,7 +65,7 @@ const maxUnlisted = 8
 // start begins with the configured controllers.
 func (g *registrar) start(addrs []string) {
 	for _, a := range addrs {
-		g.conns = append(g.conns, &controllerConn{addr: a, listed: true})
+		g.conns = append(g.conns, &controllerConn{uplink: uplink{addr: a}, listed: true})
 	}
 }
 
@@ -103,7 +100,7 @@ func (g *registrar) leaderSession() node.SessionID {
 
 func (g *registrar) conn(s node.SessionID) *controllerConn {
 	for _, c := range g.conns {
-		if c.session == s {
+		if c.has(s) {
 			return c
 		}
 	}
@@ -115,9 +112,7 @@ func (g *registrar) conn(s node.SessionID) *controllerConn {
 func (b *Broker) settleRegistrar() {
 	g := &b.reg
 	for _, c := range g.conns {
-		if c.session == 0 && b.now.Mono >= c.next {
-			c.session, c.next = b.dial(wire.Remoting, c.addr, sessionController), b.now.Mono.Add(b.o.RedialPause)
-		}
+		b.dialUplink(&c.uplink, sessionController, b.o.controllerSilence())
 		if c.up {
 			b.heartbeat(c)
 		}
@@ -146,6 +141,7 @@ func (b *Broker) lookup() {
 			c.lookup.begin(b.nextOpaque(), c.session, b.now.Mono)
 			b.request(c.session, c.lookup.opaque, wire.ReqGetControllerMetadata, nil, nil)
 			asked = true
+			c.ask(b.now.Mono)
 		}
 	}
 	pause := b.o.SyncControllerMetadataPeriod
@@ -184,7 +180,7 @@ func (b *Broker) lookupAnswer(c *controllerConn, f *wire.Frame) {
 		}
 	}
 	if !known && unlisted < maxUnlisted {
-		g.conns = append(g.conns, &controllerConn{addr: addr})
+		g.conns = append(g.conns, &controllerConn{uplink: uplink{addr: addr}})
 	}
 }
 
@@ -198,6 +194,7 @@ func (b *Broker) heartbeat(c *controllerConn) {
 	c.next = b.now.Mono.Add(b.o.BrokerHeartbeatInterval)
 	beat := &c.beats[b.reg.sequence%maxBeats]
 	beat.begin(b.nextOpaque(), c.session, b.now.Mono)
+	c.ask(b.now.Mono)
 	b.request(c.session, beat.opaque, wire.ReqBrokerHeartbeat, wire.BrokerHeartbeat{
 		ClusterName: b.o.BrokerClusterName, BrokerAddr: b.o.Address, BrokerName: b.o.BrokerName, BrokerID: b.id.Broker,
 		Epoch: b.currentEpoch(), MaxOffset: b.log.end, ConfirmOffset: b.confirm,

@@ -109,16 +109,17 @@ type answered struct {
 
 // stream is one connection. Side 0 dialled.
 type stream struct {
-	w      *world
-	link   wire.Link
-	ends   [2]*machine // nil: controller or client
-	hosts  [2]string
-	ids    [2]node.SessionID
-	lives  [2]int
-	addr   string
-	last   [2]node.Time
-	dead   bool
-	onRecv [2]func(f *wire.Frame) // for ends without a machine
+	w         *world
+	link      wire.Link
+	ends      [2]*machine // nil: controller or client
+	hosts     [2]string
+	ids       [2]node.SessionID
+	lives     [2]int
+	addr      string
+	last      [2]node.Time
+	dead      bool
+	forgotten bool                   // looks open, carries nothing
+	onRecv    [2]func(f *wire.Frame) // for ends without a machine
 }
 
 type nameServer struct {
@@ -469,7 +470,7 @@ func (s *stream) send(second bool, f wire.Frame) {
 		from = 1
 	}
 	to := 1 - from
-	if s.dead || w.cut(s.hosts[from], s.hosts[to]) {
+	if s.dead || s.forgotten || w.cut(s.hosts[from], s.hosts[to]) {
 		return
 	}
 	c := f.Clone()
