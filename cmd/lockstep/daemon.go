@@ -131,17 +131,19 @@ func daemon(l *logging, kind, short, long string, load func(c *conf, f *confFlag
 
 // serve runs a unit until it ends or the process is told to stop. The first
 // SIGTERM or SIGINT asks the machine for a graceful end, a second one ends the
-// process at once.
+// process at once, unless it is the echo of the first.
 func serve(log *slog.Logger, u unit) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 	stop := make(chan struct{})
 	go func() {
+		clock := host.BootClock()
 		s := <-signals
+		first := firstSignal{s, clock().Mono}
 		log.Info("stopping", "node", u.name, "signal", s.String())
 		close(stop)
-		s = <-signals
+		s = first.second(signals, clock)
 		log.Warn("stopping at once", "node", u.name, "signal", s.String())
 		os.Exit(node.ExitFailed)
 	}()

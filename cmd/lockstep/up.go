@@ -20,6 +20,7 @@ import (
 	"lockstep/node"
 	"lockstep/node/broker"
 	"lockstep/node/controller"
+	"lockstep/node/host"
 	"lockstep/node/namesrv"
 )
 
@@ -103,6 +104,8 @@ type supervisor struct {
 	children []*child
 	ended    chan exit
 	again    chan *child // to be started again
+	clock    host.Clock
+	first    firstSignal // asked to stop; zero when something else did
 }
 
 func up(out io.Writer, f *upFlags) error {
@@ -128,7 +131,7 @@ func up(out io.Writer, f *upFlags) error {
 	if err != nil {
 		return refused(err)
 	}
-	s := &supervisor{upFlags: f, plan: p, out: out, ended: make(chan exit, len(p.Nodes)), again: make(chan *child, len(p.Nodes))}
+	s := &supervisor{upFlags: f, plan: p, out: out, ended: make(chan exit, len(p.Nodes)), again: make(chan *child, len(p.Nodes)), clock: host.BootClock()}
 	runtime.LockOSThread() // children live as long as the thread that started them
 	defer runtime.UnlockOSThread()
 	return s.run()
@@ -184,6 +187,7 @@ func (s *supervisor) run() error {
 			fmt.Fprintf(s.out, "%s runs again, pid %d\n", c.Name, c.pid())
 		case sig := <-signals:
 			cancel()
+			s.first = firstSignal{sig, s.clock().Mono}
 			fmt.Fprintf(s.out, "\nstopping (%s)\n", sig)
 			return s.stop(signals)
 		}
@@ -343,8 +347,10 @@ func (s *supervisor) stopSome(signals <-chan os.Signal, which func(*child) bool)
 			if e.err != nil {
 				errs = append(errs, fmt.Errorf("%s %s: %s", e.Name, howEnded(e.err), e.lastLine(s.plan)))
 			}
-		case <-signals:
-			all(syscall.SIGKILL)
+		case sig := <-signals:
+			if !s.first.echo(sig, s.clock().Mono) {
+				all(syscall.SIGKILL)
+			}
 		case <-limit.C:
 			errs = append(errs, fmt.Errorf("killing what has not stopped after %v", stopTime))
 			all(syscall.SIGKILL)

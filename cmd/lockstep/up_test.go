@@ -249,8 +249,10 @@ func TestHandoverAndSecondSignal(t *testing.T) {
 	c.kill("controller-n0", syscall.SIGSTOP)
 	c.kill(second, syscall.SIGTERM)
 	until(t, second+" takes the signal", func() bool { return logged(dir, second, "msg=stopping ") })
-	c.kill(second, syscall.SIGTERM)
-	c.says(second + " ended with code 1: ")
+	until(t, second+" ends", func() bool { // a signal just behind the first is its echo
+		syscall.Kill(c.pid(second), syscall.SIGTERM) // fails once it has ended
+		return strings.Contains(c.text(), second+" ended with code 1: ")
+	})
 	c.kill("controller-n0", syscall.SIGCONT)
 	c.says(second + " runs again")
 	until(t, "both are in the set again", func() bool { _, set := c.master(); return set == 2 })
