@@ -31,6 +31,9 @@ func CheckActivity(want Activity, ops []Op, at Instants, marks map[string]int) [
 		}
 	}
 	var out []Finding
+	if at.FirstFault == 0 && want.Before > 0 {
+		return []Finding{finding("activity", "vacuous", 0, "nothing struck: no fault of the plan fired")}
+	}
 	least := func(what string, got, want int) {
 		if got < want {
 			out = append(out, finding("activity", "vacuous", at.FirstFault, "%d sends %s, at least %d are needed", got, what, want))

@@ -59,6 +59,36 @@ func (l *Ledger) noteLatent(group string, b ha.BrokerID) {
 	}
 }
 
+// maxRot is how many bytes of one record a fault changes at most.
+const maxRot = 3
+
+// rotUnderWay reports whether a broker's durable copy was changed by rot between its
+// acknowledgement and the master's: few bytes differ on a disk that has rotted.
+func (l *Ledger) rotUnderWay(m *message, b ha.BrokerID) bool {
+	r := replicaOf{m.ack.Group, b}
+	if !l.rotted[r] {
+		return false
+	}
+	raw := l.truth.Durable(r.group, b, m.ack.Log, m.size)
+	if len(raw) != len(m.raw) || len(raw) == 0 {
+		return false
+	}
+	differ := 0
+	for i := range raw {
+		if raw[i] != m.raw[i] {
+			differ++
+		}
+	}
+	if differ == 0 || differ > maxRot {
+		return false
+	}
+	if l.latent[r] == nil {
+		l.latent[r] = map[*message]bool{}
+	}
+	l.latent[r][m] = true
+	return true
+}
+
 // blank reports whether nothing was ever written there.
 func blank(raw []byte) bool {
 	for _, x := range raw {

@@ -148,3 +148,41 @@ func TestJoinedWithLatentRot(t *testing.T) {
 		t.Errorf("a replaced disk excuses nothing: %v", l.Findings())
 	}
 }
+
+// TestRotUnderWay: a byte that changes between a member's acknowledgement and the
+// master's is the disk's fault; a copy that never was complete is the product's.
+func TestRotUnderWay(t *testing.T) {
+	rec := record("a", 0, 0)
+	few, many := append([]byte(nil), rec...), append([]byte(nil), rec...)
+	few[60] ^= 0x10
+	for i := 60; i < 70; i++ {
+		many[i] ^= 0x10
+	}
+	for _, c := range []struct {
+		name   string
+		copied []byte
+		rotted bool
+		want   string
+	}{
+		{"rot", few, true, ""},
+		{"a wrong byte without rot", few, false, "member-lacks-it"},
+		{"more than rot changes", many, true, "member-lacks-it"},
+		{"nothing there", nil, true, "member-lacks-it"},
+	} {
+		w := newWorld()
+		w.sets[1] = ha.NewIDs(1, 2)
+		w.put(1, rec, true)
+		w.put(2, c.copied, true)
+		l := NewLedger(w)
+		l.SetPolicy("g", all)
+		if c.rotted {
+			l.Rotted("g", 2)
+		}
+		if l.Acknowledged(ackOf("a")); names(l.Findings()) != c.want {
+			t.Errorf("%s: %v", c.name, l.Findings())
+		}
+		if c.want == "" && l.byPlace[promise{"a", "g", 0}].copyOf(2).died != "rot" {
+			t.Errorf("%s: the copy counts as whole", c.name)
+		}
+	}
+}

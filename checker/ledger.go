@@ -102,6 +102,8 @@ type Ledger struct {
 	promoted map[string]Promotion            // the newest of each group
 	latent   map[replicaOf]map[*message]bool // rotten places in a store that nobody has read since
 	damaged  map[replicaOf]bool              // replicas that a fault robbed after they were last proposed
+	rotted   map[replicaOf]bool              // disks on which bytes have changed
+	began    map[string]int64                // key → when its message may have been stored, where messages expire
 	enough   map[term]ha.IDs                 // last set that sufficed for an acknowledgement
 	out      []Finding
 	Counts   Counts
@@ -120,7 +122,7 @@ type Counts struct {
 
 // NewLedger returns an empty ledger over the truth.
 func NewLedger(t Truth) *Ledger {
-	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, visible: map[promise]*message{}, reads: map[string][]*message{}, heard: map[string]bool{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}, latent: map[replicaOf]map[*message]bool{}, enough: map[term]ha.IDs{}}
+	return &Ledger{truth: t, policy: map[string]Policy{}, messages: map[string][]*message{}, byPlace: map[promise]*message{}, visible: map[promise]*message{}, reads: map[string][]*message{}, heard: map[string]bool{}, lostKeys: map[string]bool{}, promoted: map[string]Promotion{}, damaged: map[replicaOf]bool{}, rotted: map[replicaOf]bool{}, began: map[string]int64{}, latent: map[replicaOf]map[*message]bool{}, enough: map[term]ha.IDs{}}
 }
 
 // SetPolicy says what a group promises; before its first acknowledgement.
@@ -200,7 +202,12 @@ func (l *Ledger) read(m *message) bool {
 func (l *Ledger) gather(m *message) {
 	m.copies = m.first[:0]
 	for _, b := range l.truth.Brokers(m.ack.Group) {
-		if c := l.classAt(m, b); c != ha.ClassUnknown {
+		c := l.classAt(m, b)
+		if c < ha.ClassDurable && l.rotUnderWay(m, b) {
+			m.copies = append(m.copies, copyState{broker: b, class: ha.ClassDurable, died: "rot"})
+			continue
+		}
+		if c != ha.ClassUnknown {
 			m.copies = append(m.copies, copyState{broker: b, class: c})
 		}
 	}

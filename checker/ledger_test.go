@@ -286,6 +286,29 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestExpiresByAge: a message is as old as its send, however late it was acknowledged or
+// read.
+func TestExpiresByAge(t *testing.T) {
+	for _, began := range []int64{1e9, 3e9} {
+		rec := record("a", 0, 0)
+		w := newWorld()
+		w.put(1, rec, true)
+		w.put(2, rec, true)
+		l := NewLedger(w)
+		p := all
+		p.Reserved = 8e9
+		l.SetPolicy("g", p)
+		l.Began("g", "a", began)
+		l.Began("g", "a", 4e9) // a retry makes nothing younger
+		l.Served("g", 1, 1, rec, 5e9)
+		w.min, w.cached[2] = 4096, nil
+		l.Promoted(Promotion{Group: "g", Master: 2, Epoch: 2, Electable: ha.NewIDs(2), At: 10e9})
+		if want := map[int64]int{1e9: 0, 3e9: 1}[began]; l.Counts.SeenLost != want || len(l.Findings()) != want {
+			t.Errorf("sent at %d: %d lost, %v", began, l.Counts.SeenLost, l.Findings())
+		}
+	}
+}
+
 // TestServed: what a consumer has read stays, though nobody acknowledged it.
 func TestServed(t *testing.T) {
 	rec := record("a", 0, 0)

@@ -11,6 +11,7 @@ import (
 func (l *Ledger) StoreLost(group string, b ha.BrokerID, why string) {
 	l.damaged[replicaOf{group, b}] = true
 	delete(l.latent, replicaOf{group, b})
+	delete(l.rotted, replicaOf{group, b})
 	l.each(group, b, func(_ *message, c *copyState) { c.died = why })
 }
 
@@ -52,13 +53,33 @@ func (l *Ledger) unsynced(group string, b ha.BrokerID, upTo ha.AckClass, why str
 // Rotted looks for durable copies of a broker whose bytes have changed on the platter.
 // It must be asked before the broker can have cut or written anything since.
 func (l *Ledger) Rotted(group string, b ha.BrokerID) {
-	l.damaged[replicaOf{group, b}] = true
+	l.damaged[replicaOf{group, b}], l.rotted[replicaOf{group, b}] = true, true
 	l.noteLatent(group, b)
 	l.each(group, b, func(m *message, c *copyState) {
 		if raw := l.truth.Durable(group, b, m.ack.Log, m.size); raw != nil && hashOf(raw) != m.hash {
 			c.died = "rot"
 		}
 	})
+}
+
+// Began notes that a send reached a broker: its message may be that old. Only where
+// messages expire does it matter.
+func (l *Ledger) Began(group, key string, at int64) {
+	if l.policy[group].Reserved == 0 {
+		return
+	}
+	if _, known := l.began[key]; !known {
+		l.began[key] = at
+	}
+}
+
+// bornAt is the earliest instant at which a message may have been stored: it is
+// acknowledged, or read, some time after that.
+func (l *Ledger) bornAt(m *message) int64 {
+	if at, known := l.began[m.ack.Key]; known {
+		return min(at, m.ack.At)
+	}
+	return m.ack.At
 }
 
 // each visits the living copies of a broker.
@@ -110,7 +131,7 @@ func (l *Ledger) check(p Promotion, floor ha.LogOffset) {
 }
 
 func (l *Ledger) verify(m *message, p Promotion, floor ha.LogOffset) {
-	if reserved := l.policy[p.Group].Reserved; m.ack.Log < floor && reserved > 0 && p.At-m.ack.At >= reserved {
+	if reserved := l.policy[p.Group].Reserved; m.ack.Log < floor && reserved > 0 && p.At-l.bornAt(m) >= reserved {
 		m.expired = true
 		l.Counts.Expired++
 		return
