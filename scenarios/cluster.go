@@ -15,7 +15,6 @@ import (
 	"lockstep/sim"
 	"lockstep/storage"
 	"lockstep/storage/raftstore"
-	"lockstep/storage/vfs"
 )
 
 // watchers is how many consuming clients follow the topic in every run.
@@ -41,7 +40,7 @@ func (r *Run) build() {
 	r.Truth.now = r.World.Now
 	r.Judge = newJudge(&r.Setup, r.Truth, r.World.Now)
 	r.Load = NewLoad(&r.Setup, r.World.Now)
-	r.Truth.disk = func(n string) *vfs.Mem { return r.World.Node(n).Disk() }
+	r.Truth.disk = r.disk
 	r.Truth.up = func(n string) bool { return n != "" && r.World.Machine(n) != nil }
 	r.Truth.committed = r.mostApplied
 	r.World.Observe(r.Judge)

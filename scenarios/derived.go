@@ -67,7 +67,7 @@ const unitBytes = 20
 // queuesDiffer compares a replica's consume queue files with the messages in its own
 // log.
 func (r *Run) queuesDiffer(group string, id ha.BrokerID) (why string) {
-	disk := r.World.Node(r.Truth.Node(group, id)).Disk()
+	disk := r.disk(r.Truth.Node(group, id))
 	file := int64(r.Setup.storeOptions(groupIndex(group)).QueueUnits) * unitBytes
 	names := map[unitFile]string{}
 	r.scanLog(group, id, r.Truth.MinOffset(group, id), func(rec *checker.Record) {

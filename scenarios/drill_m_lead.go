@@ -10,6 +10,7 @@ import (
 	"lockstep/internal/prng"
 	"lockstep/node/broker"
 	"lockstep/sim"
+	"lockstep/storage"
 	"lockstep/storage/vfs"
 )
 
@@ -92,31 +93,16 @@ var outsideSet = &Drill{
 	},
 }
 
-// emptyBut is the image of an empty disk that keeps some files of another.
-func emptyBut(old *vfs.Mem, names ...string) (*vfs.Image, error) {
-	disk := vfs.NewMem(vfs.MemOptions{})
-	for _, name := range names {
-		raw, err := vfs.ReadFile(old, name)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		if err := vfs.WriteAtomic(disk, name, raw); err != nil {
-			return nil, fmt.Errorf("write %s: %w", name, err)
-		}
-	}
-	return disk.Snapshot(), nil
-}
-
 // renew gives a node an empty disk with its old identity on it.
 func (r *Run) renew(b string) {
-	img, err := emptyBut(r.World.Node(b).Disk(), "brokerIdentity")
+	img, err := emptyBut(r.disk(b), storage.NameIdentity)
 	if err != nil {
 		r.fail("plan", "stale", "%s: %v", b, err)
 		return
 	}
 	r.strike(sim.CrashExit, 300*time.Millisecond, b)
 	r.lost(b, "an empty disk with the old identity is given to")
-	r.World.Node(b).Disk().Restore(img)
+	r.disk(b).Restore(img)
 }
 
 // slowCatchUp pins a group whose log takes seconds to fetch over a narrow link.
@@ -212,7 +198,7 @@ var rolledBackLog = &Drill{
 		r.stage("rolled-back-log", func(f *sim.Fault) {
 			m, b, a := r.one("@master/a"), r.one("@slave/a/0"), r.one("@slave/a/1")
 			r.victim = r.idOf(b)
-			image := r.World.Node(b).Disk().Snapshot()
+			image := r.disk(b).Snapshot()
 			r.strike(sim.CrashExit, 5*time.Second, a)
 			r.on(event.SetAltered, func(e event.Event) bool { return groupIs(e, 0) && !e.Set.Has(r.idOf(a)) }, func(event.Event) {
 				r.on(event.SetAltered, setWith(r.idOf(a)), func(event.Event) {
@@ -237,17 +223,13 @@ var rolledBackLog = &Drill{
 // rollBack puts the image back on b, but for its boot counter, and kills the rest.
 func (r *Run) rollBack(f *sim.Fault, b string, image *vfs.Image, rest ...string) {
 	const counter = "lockstep/boot"
-	disk := r.World.Node(b).Disk()
 	r.strike(sim.CrashExit, 300*time.Millisecond, b)
-	boot, err := vfs.ReadFile(disk, counter)
-	if err == nil {
-		r.restore(b, image)
-		err = vfs.WriteAtomic(disk, counter, boot)
-	}
+	image, err := withFile(image, r.disk(b), counter)
 	if err != nil {
-		r.fail("plan", "stale", "%s: %v", counter, err)
+		r.fail("plan", "stale", "%s: %v", b, err)
 		return
 	}
+	r.restore(b, image)
 	r.mark("rolled back")
 	r.note("rolled back")
 	r.strike(sim.CrashExit, time.Duration(f.For), rest...)

@@ -68,7 +68,7 @@ var restoredBackup = &Drill{
 // argument the other slave too.
 func (r *Run) restoreBackup(f *sim.Fault) {
 	b := r.aim(r.one("@slave/a/0"))
-	image := r.World.Node(b).Disk().Snapshot()
+	image := r.disk(b).Snapshot()
 	if f.Arg < 2 {
 		r.strike(sim.CrashExit, 500*time.Millisecond, b)
 	}
@@ -331,7 +331,7 @@ var rotThenCrash = &Drill{
 // damage with what lay there.
 func (r *Run) rotAndCrash(f *sim.Fault) {
 	b := r.aim(r.one("@slave/a/0"))
-	disk := r.World.Node(b).Disk()
+	disk := r.disk(b)
 	records := r.durableRecords(b)
 	if len(records) < 8 {
 		return // hardly anything was written: the run is vacuous

@@ -11,8 +11,6 @@ import (
 	"lockstep/internal/prng"
 	"lockstep/node/controller"
 	"lockstep/sim"
-	"lockstep/storage"
-	"lockstep/storage/vfs"
 )
 
 // A drill whose faults depend on each other is written as stages: the plan holds
@@ -121,11 +119,15 @@ func (r *Run) within(d time.Duration) int64 { return int64(d + r.World.Slack()) 
 // mark notes that the run reached a named state; Least may demand it.
 func (r *Run) mark(name string) { r.Judge.Marks[name]++ }
 
-// inject makes a fault happen now.
+// inject makes a fault happen now. A drill's stage counts on it: one that the world
+// does not know or refuses makes the plan stale.
 func (r *Run) inject(f *sim.Fault) *sim.Fault {
 	f.When = sim.Trigger{At: r.World.Now()}
-	if err := r.World.Inject(f); err != nil {
+	switch err := r.World.Inject(f); {
+	case err != nil:
 		r.fail("plan", "stale", "%s: %v", f.Kind, err)
+	case f.Refused != "":
+		r.fail("plan", "stale", "%s %s: %s", f.Kind, f.Target(), f.Refused)
 	}
 	return f
 }
@@ -188,40 +190,6 @@ func groupIs(e event.Event, g int) bool {
 
 // at prints an instant of the run.
 func at(nanos int64) string { return fmt.Sprintf("%.3fs", float64(nanos)/1e9) }
-
-// lost tells ledger and truth that an operator or fault replaced what a broker's
-// disk held.
-func (r *Run) lost(node, why string) {
-	r.Truth.keep(node)
-	r.Judge.Ledger.StoreLost(groupOf(node), r.idOf(node), why)
-	r.Judge.Timeline = append(r.Judge.Timeline, TimelineEntry{At: seconds(r.World.Now()), What: why + " " + node})
-	r.Truth.forget(node)
-}
-
-// restore puts an image back on a node that is down.
-func (r *Run) restore(node string, img *vfs.Image) {
-	r.lost(node, "an older backup is restored on")
-	r.World.Node(node).Disk().Restore(img)
-}
-
-// replaceDisk is the operator who gives a node an empty disk and starts it.
-func (r *Run) replaceDisk(node string) {
-	r.strike(sim.WipeDisk, 500*time.Millisecond, node)
-}
-
-// rewipe gives a node that held an identity an empty disk with the identity file
-// put back: the same broker id, another store.
-func (r *Run) rewipe(node string, lasts time.Duration) {
-	disk := r.World.Node(node).Disk()
-	identity, err := vfs.ReadFile(disk, storage.NameIdentity)
-	r.strike(sim.WipeDisk, lasts, node)
-	if err == nil {
-		err = vfs.WriteAtomic(disk, storage.NameIdentity, identity)
-	}
-	if err != nil {
-		r.fail("plan", "stale", "keep the identity of %s: %v", node, err)
-	}
-}
 
 // aim makes a node the one that the drill is about.
 func (r *Run) aim(node string) string {

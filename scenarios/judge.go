@@ -255,6 +255,7 @@ func (j *Judge) OnDeliver(to string, s node.SessionID, f *wire.Frame) {
 	}
 	if key := keyOf(req.Properties); key != "" {
 		j.sends[id] = key
+		j.Ledger.Began(groupOf(to), key, j.now())
 	}
 }
 

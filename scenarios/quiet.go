@@ -16,8 +16,7 @@ import (
 // group an electable replica and enough others to be writable, one name server at
 // least, and all clients. The rest stays as broken as it is.
 func (r *Run) core() []string {
-	rnd := r.Cast.Rnd
-	if rnd.Chance(1, 2) || r.Drill.Down {
+	if r.repairs.Chance(1, 2) || r.Drill.Down {
 		return slices.Clone(r.nodes)
 	}
 	out := append(names(r.Setup.Clients, ProducerNode), names(watchers, WatcherNode)...)
@@ -32,8 +31,8 @@ func (r *Run) core() []string {
 // some draws at least n of the list.
 func (r *Run) some(list []string, n int) []string {
 	list = slices.Clone(list)
-	for len(list) > n && r.Cast.Rnd.Chance(1, 2) {
-		i := r.Cast.Rnd.Intn(len(list))
+	for len(list) > n && r.repairs.Chance(1, 2) {
+		i := r.repairs.Intn(len(list))
 		list = slices.Delete(list, i, i+1)
 	}
 	return list
@@ -48,7 +47,7 @@ func (r *Run) coreOf(g int) []string {
 	for i := range rec.Members {
 		m := &rec.Members[i]
 		if m.Electable && (rec.Set.Has(m.ID) || rec.Retained.Has(m.ID)) {
-			if n := r.Truth.Node(GroupName(g), m.ID); n != "" && (lead == "" || r.Cast.Rnd.Chance(1, 2)) {
+			if n := r.Truth.Node(GroupName(g), m.ID); n != "" && (lead == "" || r.repairs.Chance(1, 2)) {
 				lead = n
 			}
 		}
@@ -58,15 +57,19 @@ func (r *Run) coreOf(g int) []string {
 	}
 	out := []string{lead}
 	for _, n := range all {
-		if n != lead && (len(out) < r.Setup.Min || r.Cast.Rnd.Chance(1, 2)) {
+		if n != lead && (len(out) < r.Setup.Min || r.repairs.Chance(1, 2)) {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-// brokerAt is the running broker of a node, nil while it is down.
+// brokerAt is the running broker of a node, nil while it is down and for "", which
+// is where a broker is whose disk was replaced.
 func (r *Run) brokerAt(name string) *broker.Broker {
+	if name == "" {
+		return nil
+	}
 	b, _ := r.World.Machine(name).(*broker.Broker)
 	return b
 }

@@ -32,7 +32,6 @@ type Run struct {
 	Load  *Load
 	Judge *Judge
 	Truth *Truth
-	Cast  *Cast
 	// Final is each queue as the last master's log holds it.
 	Final       map[string][]checker.Entry
 	Findings    []checker.Finding
@@ -52,6 +51,7 @@ type Run struct {
 	hooks       *hooks                // what drills wait for; nil until one does
 	nodes       []string              // every node, in the order they were added
 	healed      []string              // the core of the healed phase
+	repairs     *prng.Source          // draws that core, alike whether the plan was drawn or read
 }
 
 // RunOptions are what a run takes beside drill and seed.
@@ -144,15 +144,15 @@ func prepare(d *Drill, seed uint64, o RunOptions) (*Run, error) {
 	}
 	r.Setup.clamp()
 	r.Plan = o.Plan
-	r.Cast = newCast(&r.Setup, rnd)
+	r.repairs = prng.New(prng.Hash(seed, prng.HashString(d.ID), prng.HashString("repairs")))
 	if r.Plan == nil {
 		r.Plan = &sim.Plan{Drill: d.ID, Seed: seed}
-		for _, opt := range r.Setup.Options() {
-			r.Plan.Set(opt.Name, opt.Value)
-		}
 		if d.Faults != nil {
-			r.Plan.Faults = d.Faults(r.Cast)
+			r.Plan.Faults = d.Faults(newCast(&r.Setup, rnd))
 		}
+	}
+	for _, opt := range r.Setup.Options() { // also where a plan that was read is overridden
+		r.Plan.Set(opt.Name, opt.Value)
 	}
 	if err := r.open(o); err != nil {
 		return nil, err

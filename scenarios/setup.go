@@ -212,7 +212,7 @@ func (s *Setup) fields() []field {
 		timeField("scanNotActiveBrokerInterval", &s.ScanInterval), timeField("haMaxTimeSlaveNotCatchup", &s.NotCatchup),
 		timeField("checkSyncStateSetPeriod", &s.CheckSet), timeField("writeLeaseDuration", &s.LeaseDuration),
 		timeField("slaveTimeout", &s.SlaveTimeout), intField("mappedFileSizeCommitLog", &s.SegmentBytes),
-		intField("haTransferBatchSize", &s.BatchBytes), intField("maxHaTransferByteInSecond", &s.Throttle),
+		intField("haTransferBatchSize", &s.BatchBytes), intField("maxHaTransferByteInSecond", &s.Throttle), timeField("fileReservedTime", &s.Reserved),
 		intField("queues", &s.Queues), intField("clients", &s.Clients), intField("rate", &s.Rate), intField("bodyBytes", &s.BodyBytes),
 		boolField("codecInLoop", &s.CodecInLoop), boolField("linger", &s.Linger), boolField("checkAll", &s.CheckAll),
 		boolField("watchAll", &s.WatchAll), boolField("skew", &s.Skew), boolField("wildClocks", &s.Wild), boolField("pebble", &s.Pebble),
