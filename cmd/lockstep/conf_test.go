@@ -94,6 +94,9 @@ func TestRefusedConfigurations(t *testing.T) {
 					t.Errorf("no %q in\n%s", w, r.stderr)
 				}
 			}
+			if strings.Contains(r.stderr, "lists 0 controllers") {
+				t.Errorf("a list that could not be read was counted:\n%s", r.stderr)
+			}
 		})
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
@@ -120,7 +123,7 @@ func TestCommandLines(t *testing.T) {
 		{[]string{"send", "x", "-n", "127.0.0.1", "-t", "t"}, 64, "is not host:port"},
 		{[]string{"consume", "-n", "127.0.0.1:1", "-t", "t", "--from", "middle"}, 64, "write first or last"},
 		{[]string{"send", "x", "-n", "127.0.0.1:1", "-t", "t", "--timeout", "300ms"}, 1, "1 of 1 messages were not acknowledged"},
-		{[]string{"consume", "-n", "127.0.0.1:1", "-t", "t", "--count", "1", "--timeout", "300ms"}, 1, "0 of 1 messages came"},
+		{[]string{"consume", "-n", "127.0.0.1:1", "-t", "t", "--count", "1", "--timeout", "300ms"}, 1, "0 messages came of topic t: ask the name servers for it: 127.0.0.1:1"},
 		{[]string{"status"}, 64, "no controller"},
 		{[]string{"status", "--controller", "127.0.0.1:1"}, 64, "no group"},
 		{[]string{"status", "--controller", "127.0.0.1:1", "--group", "g"}, 1, "ask the controllers: 127.0.0.1:1"},

@@ -52,7 +52,7 @@ func loadController(c *conf, f *confFlags) (unit, []string, error) {
 	c.bind(&p)
 	c.bind(&o)
 	c.bind(&s)
-	lines := c.peers(&o)
+	lines, listed := c.peers(&o)
 	self := peerOf(&o)
 	c.listenPort(&p, self)
 	if s.ControllerStorePath == "" && s.ControllerStore != raftstore.StoreMemory {
@@ -63,28 +63,33 @@ func loadController(c *conf, f *confFlags) (unit, []string, error) {
 	c.refuse("controllerType", "jRaft", "Lockstep controllers only speak to each other; remove the line, and do not mix Java and Lockstep controllers in one list")
 	c.groupLeases(&o)
 	refuseAccessControl(c)
-	c.problem(o.Validate())
+	if listed {
+		c.problem(o.Validate())
+	} else { // what is wrong with the list was said; that it is empty is no news
+		c.problem(o.ValidateRest())
+	}
 	u := unit{name: "controller " + o.SelfID, phase: "the raft log is being opened", admin: p.admin(), idle: p.ServerChannelMaxIdleTimeSeconds,
 		open: func() (opened, error) { return openController(o, s, path) }}
 	return u, effective(lines, &p, &o, &s), c.finish(f.allowUnknown)
 }
 
-// peers reads the two lists of controller addresses.
-func (c *conf) peers(o *controller.Options) []string {
+// peers reads the two lists of controller addresses, and reports whether they could
+// be read.
+func (c *conf) peers(o *controller.Options) (lines []string, ok bool) {
 	raft, ok := c.take("controllerDLegerPeers", "controllerPeers")
 	if !ok {
 		c.problemf("controllerDLegerPeers is missing: list the controllers' raft addresses, such as n0-10.0.0.1:9879;n1-10.0.0.2:9879;n2-10.0.0.3:9879")
-		return nil
+		return nil, false
 	}
 	addrs, ok := c.take("controllerRPCAddrs", "controllerAddr", "jRaftControllerRPCAddr")
 	if !ok {
 		c.problemf("controllerRPCAddrs is missing: list the addresses for brokers in the order of controllerDLegerPeers; they are not the raft addresses")
-		return nil
+		return nil, false
 	}
 	peers, err := controller.ParsePeers(raft, strings.ReplaceAll(addrs, ",", ";"))
 	c.problem(err)
 	o.Peers = peers
-	return []string{"controllerDLegerPeers=" + raft, "controllerRPCAddrs=" + addrs}
+	return []string{"controllerDLegerPeers=" + raft, "controllerRPCAddrs=" + addrs}, err == nil
 }
 
 // peerOf is this controller's entry.

@@ -73,20 +73,23 @@ func status(w io.Writer, controllers, groups []string, timeout time.Duration) er
 	}
 	fmt.Fprintf(w, "controllers %s: leader %s at %s, term %d\n", meta.Group, orNone(meta.LeaderID), orNone(meta.LeaderAddress), meta.Term)
 	if meta.LeaderAddress != "" { // the leader knows best; the others are asked when it is gone
-		controllers = append([]string{meta.LeaderAddress}, controllers...)
+		controllers = append([]string{meta.LeaderAddress}, without(controllers, meta.LeaderAddress)...)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "GROUP\tMASTER\tADDRESS\tEPOCH\tSET EPOCH\tIN SYNC\tMIN\tMEMBERS")
 	var errs []error
 	for _, g := range groups {
-		f, at, err := askAny(controllers, wire.ReqGetReplicaInfo, wire.ReplicaInfoRequest{BrokerName: g}, timeout)
+		f, _, err := askAny(controllers, wire.ReqGetReplicaInfo, wire.ReplicaInfoRequest{BrokerName: g}, timeout)
 		var info wire.ReplicaInfoResponse
 		var set wire.SyncStateSetBody
 		if err == nil {
 			err = errors.Join(f.Header(&info), wire.UnmarshalBody(f.Body, &set))
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("group %s, asked of %s: %w", g, at, err))
+			if a, ok := errors.AsType[*answerError](err); ok && a.code == wire.CodeBrokerMetadataNotExist {
+				err = errors.New("the controllers know no such group: check its name; without --group all groups are shown")
+			}
+			errs = append(errs, fmt.Errorf("group %s: %w", g, err))
 			continue
 		}
 		master := "none"
@@ -114,18 +117,47 @@ func memberIDs(ms wire.Members) string {
 	return fmt.Sprint(ids)
 }
 
+// without is the list without one address.
+func without(addrs []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return a == one })
+}
+
 // askAny sends a request to one address after the other until one answers with
-// success, and says which.
+// success, and says which. A reason that several give is named once, with all of
+// their addresses.
 func askAny(addrs []string, code int32, header any, timeout time.Duration) (wire.Frame, string, error) {
-	var errs []error
+	var reasons []error
+	var who []string // by reason
 	for _, a := range addrs {
 		f, err := ask(a, code, header, timeout)
 		if err == nil {
 			return f, a, nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", a, err))
+		if a, ok := errors.AsType[*answerError](err); ok && a.code == wire.CodeBrokerMetadataNotExist {
+			return f, "", err // only the leader knows, and it has spoken
+		}
+		same := slices.IndexFunc(reasons, func(r error) bool { return r.Error() == err.Error() })
+		if same >= 0 {
+			who[same] += ", " + a
+			continue
+		}
+		reasons, who = append(reasons, err), append(who, a)
 	}
-	return wire.Frame{}, strings.Join(addrs, ";"), errors.Join(errs...)
+	for i, err := range reasons {
+		reasons[i] = fmt.Errorf("%s: %w", who[i], err)
+	}
+	return wire.Frame{}, strings.Join(addrs, ";"), errors.Join(reasons...)
+}
+
+// answerError is an answer other than success.
+type answerError struct {
+	code   int32
+	remark string
+}
+
+// Error names the code and the reason.
+func (e *answerError) Error() string {
+	return fmt.Sprintf("answered with code %d: %s", e.code, e.remark)
 }
 
 // ask is one request over a connection of its own.
@@ -156,7 +188,7 @@ func ask(addr string, code int32, header any, timeout time.Duration) (wire.Frame
 		case bad != nil:
 			return f, bad
 		case used > 0 && f.Head.Code != wire.CodeSuccess:
-			return f, fmt.Errorf("answered with code %d: %s", f.Head.Code, f.Head.Remark)
+			return f, &answerError{f.Head.Code, f.Head.Remark}
 		case used > 0:
 			return f, nil
 		case err != nil:

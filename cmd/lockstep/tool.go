@@ -17,6 +17,7 @@ import (
 	"lockstep/node"
 	"lockstep/node/client"
 	"lockstep/node/host"
+	"lockstep/node/wire"
 )
 
 // remote are the flags of tools that speak to a cluster.
@@ -56,6 +57,7 @@ func (o *outcomes) Deadline() node.Time { return node.Never }
 
 // session is a client on a running host.
 type session struct {
+	remote   *remote
 	node     *host.Node
 	outcomes *outcomes
 	ctx      context.Context
@@ -82,7 +84,7 @@ func connect(ctx context.Context, log *slog.Logger, r *remote, adjust func(o *cl
 	}
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, r.timeout+answerGrace)
-	return &session{n, app, ctx}, func() {
+	return &session{r, n, app, ctx}, func() {
 		defer release()
 		defer cancel()
 		n.Stop()
@@ -271,11 +273,8 @@ func consume(w io.Writer, s *session, sub client.Subscription, count int) error 
 	}
 	for got := 0; count == 0 || got < count; {
 		o, err := s.next()
-		if err != nil && count == 0 {
-			return nil
-		}
 		if err != nil {
-			return fmt.Errorf("%d of %d messages came of topic %s: %w", got, count, sub.Topic, err)
+			return s.ended(sub.Topic, got, count)
 		}
 		printed := o.Messages
 		if count > 0 {
@@ -293,6 +292,31 @@ func consume(w io.Writer, s *session, sub client.Subscription, count int) error 
 	}
 	return nil
 }
+
+// ended says why a consumer got no more. Without a number to wait for that is no
+// failure, unless there never was such a topic.
+func (s *session) ended(topic string, got, count int) error {
+	if got == 0 {
+		_, _, err := askAny(splitAddrs(s.remote.namesrv), wire.ReqGetRoute, wire.RouteRequest{Topic: topic}, routeTime)
+		var answer *answerError
+		if errors.As(err, &answer) && answer.code == wire.CodeTopicNotExist {
+			return fmt.Errorf("0 messages came: the name servers know no topic %s: check its name, or create it by sending to it (lockstep send --topic %s)", topic, topic)
+		}
+		if err != nil {
+			return fmt.Errorf("0 messages came of topic %s: ask the name servers for it: %w", topic, err)
+		}
+	}
+	switch {
+	case count == 0:
+		return nil
+	case errors.Is(s.ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%d of %d messages came of topic %s within %v: it has no more, or its broker does not answer; --timeout waits longer", got, count, topic, s.remote.timeout)
+	}
+	return fmt.Errorf("%d of %d messages came of topic %s before the interruption", got, count, topic)
+}
+
+// routeTime bounds the question for a topic's route.
+const routeTime = 2 * time.Second
 
 // confirm lets the group's offset pass the first messages of a delivery, which were
 // printed. What was fetched and not printed comes again.

@@ -183,6 +183,7 @@ func TestMasterCrash(t *testing.T) {
 	c.send("before-", 100)
 	c.consume(100, "before-")
 	c.consumeInParts()
+	unknownNames(t, c)
 	until(t, "all three are in the set", func() bool { _, set := c.master(); return set == 3 })
 	dead, _ := c.master()
 	c.kill(dead, syscall.SIGKILL)
@@ -261,6 +262,23 @@ func TestHandoverAndSecondSignal(t *testing.T) {
 	wrong := command(t, "up", "--data", dir)
 	if wrong.code != 64 || !strings.Contains(wrong.stderr, "holds a cluster of 1 groups of 2 replicas, 1 controllers and 1 name servers") {
 		t.Errorf("another shape: code %d\n%s", wrong.code, wrong.stderr)
+	}
+}
+
+// unknownNames asks for what does not exist: the tools name it once, with the remedy.
+func unknownNames(t *testing.T, c *cluster) {
+	t.Helper()
+	r := command(t, "status", "--controller", strings.Join(c.plan.addrs("controller", false), ";"), "--group", "nosuch")
+	if r.code != 1 || r.stderr != "lockstep: group nosuch: the controllers know no such group: check its name; without --group all groups are shown\n" {
+		t.Errorf("status of an unknown group: code %d\n%s", r.code, r.stderr)
+	}
+	r = command(t, "consume", "-n", c.namesrv(), "-t", "nosuch", "--count", "1", "--timeout", "300ms")
+	if r.code != 1 || !strings.Contains(r.stderr, "know no topic nosuch: check its name, or create it") || strings.Contains(r.stderr, "context") {
+		t.Errorf("an unknown topic: code %d\n%s", r.code, r.stderr)
+	}
+	r = command(t, "consume", "-n", c.namesrv(), "-t", "orders", "--count", "1000", "--timeout", "300ms")
+	if r.code != 1 || !strings.Contains(r.stderr, "of 1000 messages came of topic orders within 300ms") {
+		t.Errorf("more than there is: code %d\n%s", r.code, r.stderr)
 	}
 }
 

@@ -231,6 +231,14 @@ func (o *Options) electionTimeout() time.Duration {
 func (o Options) Validate() error {
 	var c complaints
 	o.validatePeers(&c)
+	return o.validateRest(c)
+}
+
+// ValidateRest is Validate without the peers: for a caller that could not read their
+// list and has said so.
+func (o Options) ValidateRest() error { return o.validateRest(nil) }
+
+func (o *Options) validateRest(c complaints) error {
 	o.validateTimes(&c)
 	o.validateLease(&c)
 	if len(c) > 0 {
