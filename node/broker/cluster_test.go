@@ -798,6 +798,36 @@ func TestHandover(t *testing.T) {
 	}
 }
 
+// TestStopTogether: when the brokers of a group are stopped together, the master goes
+// as soon as nobody is left to take over, at whichever step that is.
+func TestStopTogether(t *testing.T) {
+	for _, lead := range []time.Duration{0, 300 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
+		t.Run(lead.String(), func(t *testing.T) {
+			w := started(t, 3, nil)
+			m, s := w.master(), w.slaves()
+			stop := func(x *machine) { x.fact(x.life, func(now node.Now) { x.b.Stop(now) }) }
+			_, c := w.load(m, "x", 4)
+			w.run(50 * time.Millisecond)
+			at := w.now
+			w.ctl.ignore[wire.ReqElectMaster] = lead == 20*time.Millisecond // the designation is lost
+			stop(m)
+			w.run(lead)
+			stop(s[0])
+			stop(s[1])
+			c.after = nil
+			w.until("all exits", 30*time.Second, func() bool { return m.exit != nil && s[0].exit != nil && s[1].exit != nil })
+			if took := w.now.Sub(at); took > m.o.ControllerRequestTimeout+100*time.Millisecond {
+				t.Errorf("the stop took %v", took)
+			}
+			for _, x := range w.nodes {
+				if x.exit.Code != node.ExitClean {
+					t.Errorf("b%d: %+v", x.n, x.exit)
+				}
+			}
+		})
+	}
+}
+
 // TestSlaveStops: a slave leaves cleanly.
 func TestSlaveStops(t *testing.T) {
 	w := started(t, 3, nil)

@@ -55,7 +55,7 @@ func (b *Broker) settleStop() {
 	switch s.stage {
 	case stopNot, stopDone:
 	case stopSet:
-		if late || b.waiters.queue.len() == 0 && b.setHasAll() || !b.role.serving() {
+		if late || b.handoverReady() || !b.role.serving() {
 			s.stage = stopHandover
 			b.changed()
 			if !b.role.serving() || b.successor() == ha.NoBroker {
@@ -73,6 +73,27 @@ func (b *Broker) settleStop() {
 	case stopMark:
 	}
 }
+
+// handoverReady reports that waiting is over for the set: it has everything, or nobody
+// is left who could take over, as when all brokers of a group are stopped together.
+func (b *Broker) handoverReady() bool {
+	return b.successor() == ha.NoBroker || b.waiters.queue.len() == 0 && b.setHasAll()
+}
+
+// handoverMoves reports that what the set has become lets the hand-over go on.
+func (b *Broker) handoverMoves() bool {
+	switch b.stop.stage {
+	case stopSet:
+		return b.handoverReady()
+	case stopHandover:
+		return b.handoverVoid()
+	}
+	return false
+}
+
+// handoverVoid reports that the controllers can be asked for nobody. While an answer
+// is under way the successor may have closed its session because it leads already.
+func (b *Broker) handoverVoid() bool { return !b.stop.elect.open && b.successor() == ha.NoBroker }
 
 // setHasAll reports whether a successor would lose nothing: every other member has
 // the whole log.
@@ -98,10 +119,15 @@ func (b *Broker) successor() ha.BrokerID {
 }
 
 // settleHandover asks the controllers to elect the successor, and goes on when a
-// higher epoch is heard of, or when the time is over.
+// higher epoch is heard of, when there is no successor any more, or when the time is
+// over.
 func (b *Broker) settleHandover(late bool) {
 	s := &b.stop
-	if b.view.epoch > b.role.epoch || late {
+	if s.elect.expired(b.now.Mono, b.o.ControllerRequestTimeout) {
+		s.elect.open = false
+		b.reg.suspectLeader()
+	}
+	if b.view.epoch > b.role.epoch || late || b.handoverVoid() {
 		if b.view.epoch > b.role.epoch {
 			b.emit(event.Event{Kind: event.HandedOver, Broker: b.view.master, Epoch: b.role.epoch})
 		}
@@ -186,7 +212,7 @@ func (b *Broker) stopDeadline() node.Time {
 		if b.reg.leaderSession() != 0 && !s.elect.open {
 			return min(s.deadline, s.asked)
 		}
-		return s.deadline
+		return min(s.deadline, s.elect.deadline(b.o.ControllerRequestTimeout))
 	}
 	return node.Never
 }

@@ -175,6 +175,9 @@ func (b *Broker) settleSet() {
 	b.refreshSet()
 	b.settleProposals()
 	b.refreshSet()
+	if b.handoverMoves() {
+		b.changed()
+	}
 }
 
 // checkLag marks members that have not been caught up for too long, at each
