@@ -52,6 +52,11 @@ func Sever(kind sim.FaultKind, shape sim.Shape, when sim.Trigger, lasts time.Dur
 	return &sim.Fault{Kind: sim.Action, When: when, For: int64(lasts), Text: text}
 }
 
+// Isolate cuts each of the targets off from everybody, each other included.
+func Isolate(when sim.Trigger, lasts time.Duration, targets ...string) *sim.Fault {
+	return Sever(sim.Cut, sim.Split, when, lasts, []string{strings.Join(targets, "|")}, []string{"@rest"})
+}
+
 // WithArg sets the argument of an entry.
 func WithArg(f *sim.Fault, arg int64) *sim.Fault {
 	f.Arg = arg

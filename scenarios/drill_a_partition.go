@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"lockstep/checker"
@@ -13,7 +12,7 @@ import (
 	"lockstep/sim"
 )
 
-var _ = register(masterCrashMin2, controlPlanePartition, faultDomain, otherGroup)
+var _ = register(masterCrashMin2, controlPlanePartition, faultDomain)
 
 // masterCrashMin2 is A3 with a floor of two.
 var masterCrashMin2 = &Drill{
@@ -201,79 +200,4 @@ var faultDomain = &Drill{
 			return ""
 		}},
 	}, controlPlanePartition.Assertions[2:5]...),
-}
-
-// otherGroup strikes one group while another serves.
-var otherGroup = &Drill{
-	ID: "A18", Name: "other-group", Real: true,
-	Story: "Two groups; one loses its master or a slave, or is partitioned. The other has no error, no epoch change, keeps its lease, and its latency stays.",
-	Pin: func(rnd *prng.Source, s *Setup) {
-		s.Groups, s.Replicas, s.Controllers = 2, 3, 3
-		s.Throttle = 0
-	},
-	Faults: func(c *Cast) []*sim.Fault {
-		when, lasts := c.Between(5*time.Second, 10*time.Second), c.Drawn(25*time.Second, 40*time.Second)
-		switch c.Rnd.Intn(4) {
-		case 0:
-			return []*sim.Fault{Strike(sim.CrashExit, when, lasts, "@slave/a/0")}
-		case 1:
-			return []*sim.Fault{Sever(sim.Cut, sim.Split, when, lasts, []string{"@master/a"}, []string{"@rest"})}
-		case 2:
-			return []*sim.Fault{Strike(sim.Pause, when, lasts, "@master/a")}
-		}
-		return []*sim.Fault{Strike(sim.CrashSilent, when, lasts, "@master/a")}
-	},
-	Least: checker.Activity{Before: 20, After: 20},
-	Assertions: []Assertion{
-		{"no error in the other group", "no send to it fails or stays unknown for its own sake", func(r *Run) string {
-			for name, n := range r.Load.GroupErrors[GroupName(1)] {
-				return fmt.Sprintf("%d × %s", n, name)
-			}
-			return ""
-		}},
-		{"no epoch change", "nobody is elected in the other group", func(r *Run) string {
-			if n := r.Judge.Count(event.Elected, func(e event.Event) bool { return e.Group == GroupName(1) }); n != 1 {
-				return fmt.Sprintf("%d elections", n)
-			}
-			return ""
-		}},
-		{"lease kept", "the other group's master stays writable", func(r *Run) string {
-			if e, ok := r.Judge.First(event.NotWritable, func(e event.Event) bool {
-				return e.Group == GroupName(1) && e.At > r.Judge.FirstFault
-			}); ok {
-				return fmt.Sprintf("%s at %.1fs: %s", e.Node, float64(e.At)/1e9, e.Text)
-			}
-			return ""
-		}},
-		{"latency stays", "p99 of its sends during the fault is at most 1.5 times that before, and a disk's jitter", func(r *Run) string {
-			before, during, n := r.groupLatency(GroupName(1))
-			if n < 20 {
-				return fmt.Sprintf("only %d of its sends were acknowledged while the fault lasted", n)
-			}
-			limit := before*3/2 + r.within(5*time.Millisecond)
-			if during > limit {
-				return fmt.Sprintf("p99 %.1f ms before, %.1f ms during", float64(before)/1e6, float64(during)/1e6)
-			}
-			return ""
-		}},
-	},
-}
-
-// groupLatency is p99 of a group's acknowledged sends bound to it, before the
-// fault and until healing, and how many there were until healing.
-func (r *Run) groupLatency(group string) (before, during int64, n int) {
-	var b, d []int64
-	for i := range r.Load.Ops {
-		op := &r.Load.Ops[i]
-		if op.Kind != checker.Send || op.Status != checker.Done || !strings.HasPrefix(op.Queue, group+"/") || op.UnknownTries > 0 || r.Load.Moved[op.Key] {
-			continue
-		}
-		switch {
-		case op.Invoke < r.Judge.FirstFault:
-			b = append(b, op.Return-op.Invoke)
-		case op.Invoke < r.Healed:
-			d = append(d, op.Return-op.Invoke)
-		}
-	}
-	return checker.Percentile(b, 99), checker.Percentile(d, 99), len(d)
 }

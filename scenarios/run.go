@@ -44,6 +44,8 @@ type Run struct {
 	cluster     string                // the controllers' cluster before C4 restarts them
 	sampled     sampled               // what C2's samples showed
 	post        *postman              // of drills that send frames of their own
+	minority    []answered            // what controllers without a quorum answered in A8
+	sends       []sendEnded           // how sends ended, of drills that ask
 	victim      ha.BrokerID           // the broker that the drill is about,
 	victimNode  string                // and its node
 	ends        map[string]*queueEnds // by group, see behind

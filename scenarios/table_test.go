@@ -62,12 +62,18 @@ var required = map[string][]clause{
 		{"no promotion and no set change without quorum", "nothing committed without quorum"},
 		{"lease off: writes go on", "lease off: writes go on"},
 		{"required: writes end by the deadline", "required: writes end by the deadline"},
+		{"minority's answer says why", "minority's answer says why"},
+		{"all-ack with a dead slave ends in unknown", "lease off: all-ack with a dead slave ends in unknown"},
+		{"operator asks the minority to elect", "the minority elects nobody"},
+		{"recovers by itself", "recovers by itself"},
 	},
 	"A18": {
 		{"no error", "no error in the other group"},
 		{"p99 ≤ 1.5×", "latency stays"},
 		{"no epoch change", "no epoch change"},
 		{"lease kept", "lease kept"},
+		{"clients move to it where the contract says so", "free sends move to the other group"},
+		{"clients move: to the broken group's new master", "bound sends move to the new master"},
 	},
 	"B12": {
 		{"ack at about max(F, R)", "about the longer of the two"},

@@ -50,6 +50,8 @@ type Load struct {
 	// succeed; Moved are keys whose tries went to more than one group.
 	GroupErrors map[string]map[string]int
 	Moved       map[string]bool
+	// Free are the keys of sends that may go to any group.
+	Free map[string]bool
 
 	firstAcked map[string]bool
 	nextClient int
@@ -72,7 +74,7 @@ type sendID struct {
 // NewLoad returns the load of a setup.
 func NewLoad(s *Setup, clock Clock) *Load {
 	l := &Load{Clock: clock, Silent: s.Silent, Offsets: map[string]*committed{}, Queues: s.Queues, Body: s.BodyBytes, Codes: map[string]int{}, open: map[sendID]int{},
-		firstAcked: map[string]bool{}, watched: map[string]int64{}, names: map[place]string{}, ends: map[sendEnd]string{}, GroupErrors: map[string]map[string]int{}, Moved: map[string]bool{}}
+		firstAcked: map[string]bool{}, watched: map[string]int64{}, names: map[place]string{}, ends: map[sendEnd]string{}, GroupErrors: map[string]map[string]int{}, Moved: map[string]bool{}, Free: map[string]bool{}}
 	for g := range s.Groups {
 		l.Groups = append(l.Groups, GroupName(g))
 	}
@@ -186,6 +188,8 @@ func (p *producer) send(c *client.Client, now node.Now) {
 	if p.rnd.Chance(1, 2) { // half are free to choose a broker, half are bound to a queue
 		msg.Broker = p.l.Groups[p.rnd.Intn(len(p.l.Groups))]
 		msg.Queue = int32(p.rnd.Intn(p.l.Queues))
+	} else {
+		p.l.Free[key] = true
 	}
 	t, err := c.Send(now, msg)
 	if err != nil {
