@@ -15,8 +15,8 @@ var _ = add(
 		Name: "expand-before-confirm", Rule: "P7, P14",
 		Why:    "a slave is proposed for the set as soon as it is near, before it holds what was confirmed and acknowledged",
 		File:   "node/broker/syncset.go",
-		Old:    "if !j.passed && r.acked >= max(b.confirm, b.waiters.acknowledged, b.role.barrierEnd) {",
-		New:    "if !j.passed {",
+		Old:    "j.passed = r.acked >= max(b.confirm, b.waiters.acknowledged, b.role.barrierEnd)",
+		New:    "j.passed = true",
 		Drills: []string{"A3", "A1"},
 	},
 	Mutant{
@@ -71,7 +71,7 @@ var _ = add(
 		File: "node/broker/syncset.go",
 		Old:  "if r.phase == replicaStarted && b.votes(r) {", New: "if r.phase == replicaStarted && r.transfer.bytes > 0 && b.votes(r) {",
 		Edits: []Edit{
-			{"node/broker/syncset.go", "if !j.passed && r.acked >=", "if !j.passed && r.transfer.bytes > 0 && r.acked >="},
+			{"node/broker/syncset.go", "j.passed = r.acked >=", "j.passed = r.transfer.bytes > 0 && r.acked >="},
 		},
 		Drills: []string{"M-idle-return"},
 	},
