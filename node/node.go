@@ -133,7 +133,14 @@ func (fx *Effects) Reset() {
 }
 
 // Send appends a frame for session to.
-func (fx *Effects) Send(to SessionID, f wire.Frame) { fx.Sends = append(fx.Sends, Send{to, f}) }
+func (fx *Effects) Send(to SessionID, f wire.Frame) {
+	fx.Sends = append(fx.Sends, Send{To: to, Frame: f})
+}
+
+// SendBefore appends a frame that must leave before an instant; 0 is whenever.
+func (fx *Effects) SendBefore(to SessionID, f wire.Frame, end Time) {
+	fx.Sends = append(fx.Sends, Send{To: to, Frame: f, Before: end})
+}
 
 // Emit appends an event.
 func (fx *Effects) Emit(e event.Event) { fx.Events = append(fx.Events, e) }
@@ -142,6 +149,10 @@ func (fx *Effects) Emit(e event.Event) { fx.Events = append(fx.Events, e) }
 type Send struct {
 	To    SessionID
 	Frame wire.Frame
+	// Before, when it is not 0, is the end of what entitled the machine to say this. A
+	// host whose clock has got there since the batch began sends nothing and closes the
+	// session instead, so that whoever waits learns nothing (P12).
+	Before Time
 }
 
 // Dial asks for a new outgoing stream. The machine chose the id (with the

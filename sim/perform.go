@@ -92,6 +92,11 @@ func (w *World) send(n *host, at int64, s *node.Send) {
 		w.stats.Dropped++
 		return
 	}
+	if s.Before != 0 && n.clock.now(at).Mono >= s.Before {
+		w.step(n, SubNet, StepClose, 0, uint64(s.To))
+		w.net.Close(at, n.index, s.To) // as the host does
+		return
+	}
 	if w.opts.Poison {
 		w.watchFrame(n, &s.Frame, sum)
 	}

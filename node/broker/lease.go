@@ -27,6 +27,15 @@ func (l *lease) held(now node.Time) bool {
 	return l.mode == LeaseOff || l.deadline != 0 && now < l.deadline
 }
 
+// end is the instant from which nothing may be acknowledged any more, 0 when no lease is
+// needed. The host holds answers against it once more as they leave.
+func (l *lease) end() node.Time {
+	if l.mode == LeaseOff {
+		return 0
+	}
+	return l.deadline
+}
+
 // remaining is what a grant is worth to the receiver: its duration, less the
 // margin for the time from this check to the acknowledgement leaving, less all
 // the time since the request was sent. It holds no wall clock and no foreign one.

@@ -240,8 +240,12 @@ func (b *Broker) answer(now node.Now, w waiter, v verdict) {
 	if v != proven {
 		h.Remark = wire.ResponseName(code)
 	}
+	before := node.Time(0)
+	if v == proven {
+		before = b.lease.end()
+	}
 	if w.kind == waitCode {
-		b.fx.Send(w.session, wire.Frame{Link: wire.Remoting, Head: h})
+		b.fx.SendBefore(w.session, wire.Frame{Link: wire.Remoting, Head: h}, before)
 		return
 	}
 	r := b.newSendResponse()
@@ -255,7 +259,7 @@ func (b *Broker) answer(now node.Now, w waiter, v verdict) {
 	} else {
 		r.Stored = b.messageID(w.log)
 	}
-	b.fx.Send(w.session, wire.Frame{Link: wire.Remoting, Head: h, SendOK: r})
+	b.fx.SendBefore(w.session, wire.Frame{Link: wire.Remoting, Head: h, SendOK: r}, before)
 }
 
 // sendSlab is how many send answers are allocated at once.

@@ -403,6 +403,9 @@ func (m *machine) perform(fx *node.Effects) {
 		w.note("b%d %s", m.n, e)
 	}
 	for _, s := range fx.Sends {
+		if s.Frame.SendOK != nil && s.Frame.Head.Code == 0 && m.b.o.WriteLease != LeaseOff && s.Before <= w.now {
+			w.fail("b%d acknowledges and does not say until when it may: %d", m.n, s.Before)
+		}
 		m.send(s)
 	}
 	for _, op := range fx.Disk {

@@ -148,9 +148,7 @@ func (n *Node) perform(now node.Now) {
 	for i := range fx.Events {
 		n.report(now, fx.Events[i])
 	}
-	for i := range fx.Sends {
-		n.send(&fx.Sends[i])
-	}
+	n.sendAll()
 	for _, s := range n.touched { // the writers wake when all of the batch is theirs
 		s.Send(&s.pending)
 	}
@@ -165,6 +163,29 @@ func (n *Node) perform(now node.Now) {
 	}
 	for _, id := range fx.Closes {
 		n.hangUp(id)
+	}
+}
+
+// sendAll queues the frames of the batch. What may be said only before some instant is
+// held against the clock as it is now: the batch may have taken long, or the process
+// stood still in the middle of it. A pause from here on cannot be excluded.
+func (n *Node) sendAll() {
+	fx, late, at := &n.fx, 0, node.Time(0)
+	for i := range fx.Sends {
+		to := &fx.Sends[i]
+		if to.Before != 0 && at == 0 {
+			at = n.o.Clock().Mono
+		}
+		if to.Before != 0 && at >= to.Before {
+			late++
+			n.hangUp(to.To)
+			continue
+		}
+		n.send(to)
+	}
+	if late > 0 {
+		n.counters.withheld.Add(int64(late))
+		n.o.Log.Warn("answers withheld: what entitled to them ended during the batch", "node", n.o.Name, "answers", late)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,6 +209,46 @@ func TestPauseHoldsEverything(t *testing.T) {
 	n.Pause()
 	n.Kill()
 	n.Wait()
+}
+
+// TestAnswersOfALongBatch: what may be said only before an instant is not said when
+// the batch lasts longer: the session is closed, and what others are told is sent.
+func TestAnswersOfALongBatch(t *testing.T) {
+	var skip atomic.Int64 // what the clock is ahead of the real one
+	clock := func() node.Now {
+		now := BootClock()()
+		now.Mono = now.Mono.Add(time.Duration(skip.Load()))
+		return now
+	}
+	m := newToy(remoting())
+	var end node.Time
+	m.receive = func(m *toy, s node.SessionID, f *wire.Frame) {
+		m.fx.SendBefore(s, wire.NewResponse(&f.Head, 0, nil, f.Body), end)
+	}
+	stall := time.Duration(0)
+	m.settle = func(m *toy, now node.Now) {
+		if len(m.fx.Sends) > 0 {
+			skip.Add(int64(stall)) // the process stood still in the middle of the batch
+		}
+	}
+	n := start(t, Options{Machine: m, Clock: clock})
+	p, q := connect(t, n.Addrs()[0], wire.Remoting), connect(t, n.Addrs()[0], wire.Remoting)
+	look(t, n, func() { end, stall = clock().Mono.Add(time.Hour), 30*time.Minute })
+	p.send(request(1, "x"))
+	p.expect(1, "x")
+	p.send(request(2, "x"))
+	p.ends(false)
+	look(t, n, func() { end, stall = 0, time.Hour })
+	q.send(request(3, "x"))
+	q.expect(3, "x")
+	if got := n.Stats().Withheld; got != 1 {
+		t.Errorf("%d answers withheld", got)
+	}
+	look(t, n, func() {
+		if len(m.downs) != 1 {
+			t.Errorf("the machine heard of %d ends", len(m.downs))
+		}
+	})
 }
 
 func TestDeadlineWakesTheLoop(t *testing.T) {

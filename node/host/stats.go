@@ -15,12 +15,13 @@ import (
 type counters struct {
 	batches, facts, busy, slowest atomic.Int64 // busy and slowest in nanoseconds
 	rejected, refused, panics     atomic.Int64
+	withheld                      atomic.Int64
 	streams                       stream.Counters
 	events                        [256]atomic.Int64
 }
 
 // slowBatch is a batch that is worth a warning: a lease's margin has to cover the
-// longest one (P12).
+// longest one (P12). What a longer one would have said too late is withheld.
 const slowBatch = 500 * time.Millisecond
 
 func (c *counters) batch(facts int, took time.Duration) {
@@ -41,6 +42,7 @@ type Stats struct {
 	Refused                                 int64 // connections closed because there were too many
 	Slow                                    int64 // sessions closed because they did not drain
 	Panics                                  int64
+	Withheld                                int64 // answers not sent because their time was over (Send.Before)
 }
 
 // Stats returns the numbers; any goroutine may ask.
@@ -52,7 +54,7 @@ func (n *Node) Stats() Stats {
 	return Stats{
 		Batches: c.batches.Load(), Facts: c.facts.Load(), BusyNanos: c.busy.Load(), SlowestNanos: c.slowest.Load(),
 		BytesIn: c.streams.BytesIn.Load(), BytesOut: c.streams.BytesOut.Load(), Writes: c.streams.Writes.Load(), Sessions: int64(open),
-		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.streams.Slow.Load(), Panics: c.panics.Load(),
+		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.streams.Slow.Load(), Panics: c.panics.Load(), Withheld: c.withheld.Load(),
 	}
 }
 

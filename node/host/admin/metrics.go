@@ -38,6 +38,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		{prometheus.GaugeValue, "sessions", "Open sessions.", float64(s.Sessions)},
 		{prometheus.CounterValue, "sessions_rejected_total", "Sessions closed for bytes that are no frame.", float64(s.Rejected)},
 		{prometheus.CounterValue, "sessions_refused_total", "Connections closed because there were too many.", float64(s.Refused)},
+		{prometheus.CounterValue, "answers_withheld_total", "Acknowledgements not sent because the lease ended while the batch was under way.", float64(s.Withheld)},
 		{prometheus.CounterValue, "sessions_slow_total", "Sessions closed because they did not drain.", float64(s.Slow)},
 	} {
 		send(out, m.kind, m.name, m.help, m.value, "")
