@@ -147,31 +147,24 @@ const columnWidth = 5
 
 // Timeline prints the trace: one line a transition, time first, then a column
 // a node in which its mark stands, then the text. Marks: * event, > send,
-// < take, # disk, ! fault, ^ life up, v life down.
+// < take, # disk, ! fault, ^ life up, v life down. What happened to several nodes at
+// once, or again and again, is one line.
 func (r *Recorder) Timeline() string {
 	var b strings.Builder
-	nodes := r.w.nodes
-	fmt.Fprintf(&b, "%14s ", "T+")
-	for _, n := range nodes {
-		name := n.spec.Name
-		if len(name) > columnWidth {
-			name = name[:2] + "~" + name[len(name)-columnWidth+3:]
-		}
-		fmt.Fprintf(&b, "%-*s ", columnWidth, name)
+	r.head(&b)
+	for _, l := range merged(r.Entries()) {
+		r.columns(&b, &l.Entry)
+		b.WriteString(l.text() + "\n")
 	}
-	b.WriteByte('\n')
-	if r.dropped > 0 {
-		fmt.Fprintf(&b, "(%d earlier lines were dropped)\n", r.dropped)
-	}
+	return b.String()
+}
+
+// FullTimeline is Timeline with a line for each entry.
+func (r *Recorder) FullTimeline() string {
+	var b strings.Builder
+	r.head(&b)
 	for _, e := range r.Entries() {
-		fmt.Fprintf(&b, "%14s ", seconds(e.At))
-		for _, n := range nodes {
-			mark := ""
-			if n.spec.Name == e.Node || slices.Contains(e.Nodes, n.spec.Name) {
-				mark = e.mark()
-			}
-			fmt.Fprintf(&b, "%-*s ", columnWidth, mark)
-		}
+		r.columns(&b, &e)
 		name := e.Node
 		if name == "" {
 			name = "world"
@@ -179,6 +172,34 @@ func (r *Recorder) Timeline() string {
 		fmt.Fprintf(&b, "%s %s\n", name, e.Text)
 	}
 	return b.String()
+}
+
+// head prints the names of the columns.
+func (r *Recorder) head(b *strings.Builder) {
+	fmt.Fprintf(b, "%14s ", "T+")
+	for _, n := range r.w.nodes {
+		name := n.spec.Name
+		if len(name) > columnWidth {
+			name = name[:2] + "~" + name[len(name)-columnWidth+3:]
+		}
+		fmt.Fprintf(b, "%-*s ", columnWidth, name)
+	}
+	b.WriteByte('\n')
+	if r.dropped > 0 {
+		fmt.Fprintf(b, "(%d earlier lines were dropped)\n", r.dropped)
+	}
+}
+
+// columns prints when an entry was and its mark in the column of each of its nodes.
+func (r *Recorder) columns(b *strings.Builder, e *Entry) {
+	fmt.Fprintf(b, "%14s ", seconds(e.At))
+	for _, n := range r.w.nodes {
+		mark := ""
+		if n.spec.Name == e.Node || slices.Contains(e.Nodes, n.spec.Name) {
+			mark = e.mark()
+		}
+		fmt.Fprintf(b, "%-*s ", columnWidth, mark)
+	}
 }
 
 // mark is the sign of an entry in its node's column.

@@ -20,7 +20,8 @@ func replayCommand() *cobra.Command {
 		Use:   "replay DRILL:SEED | SEED | PLAN",
 		Short: "Run one drill again and print it as a timeline",
 		Long: `replay runs one seed of a drill, or a plan file, in this process and prints a readable
-timeline: one line a transition, a column a node. A bare seed means the random world. --verbose adds every frame and disk operation.`,
+timeline: one line a transition, a column a node; what happened at several nodes at once, or again and again, is one line.
+A bare seed means the random world. --verbose merges nothing and adds every frame and disk operation.`,
 		Example: "  drill replay A3:17\n  drill replay --verbose A3:17 | less -S\n  drill replay scenarios/corpus/some.plan",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,7 +32,7 @@ timeline: one line a transition, a column a node. A bare seed means the random w
 			return replay(cmd, args[0], replayOptions{verbose: verbose, settings: settings, save: save})
 		},
 	}
-	c.Flags().BoolVar(&verbose, "verbose", false, "print frames and disk operations too")
+	c.Flags().BoolVar(&verbose, "verbose", false, "print each event by itself, and frames and disk operations too")
 	c.Flags().StringArrayVar(&set, "set", nil, "override a drawn option, name=value")
 	c.Flags().StringVar(&save, "save", "", "write the run's plan to this file")
 	return c
@@ -64,7 +65,11 @@ func replay(cmd *cobra.Command, what string, o replayOptions) error {
 	for _, opt := range rep.Options {
 		fmt.Fprintf(out, "%s=%s ", opt.Name, opt.Value)
 	}
-	fmt.Fprintf(out, "\n\n%s\n", rec.Timeline())
+	timeline := rec.Timeline
+	if o.verbose {
+		timeline = rec.FullTimeline
+	}
+	fmt.Fprintf(out, "\n\n%s\n", timeline())
 	for _, f := range rep.Findings {
 		fmt.Fprintln(out, f)
 	}
