@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -761,6 +762,32 @@ func TestDiskFailure(t *testing.T) {
 	}
 }
 
+// TestDamagedStoreLeaves: a store that recovery found damaged follows its master up to
+// the first write, is never promotable, and then ends with the code that asks for an
+// operator; nothing of it is cut or emptied (P5).
+func TestDamagedStoreLeaves(t *testing.T) {
+	w := started(t, 3, nil)
+	s := w.slaves()[0]
+	s.crash(false)
+	s.store.suspect = "segment at byte 17: checksum (move the store directory away)"
+	s.store.fail[storage.OpAppend] = storage.ErrReadOnly
+	id, size := s.store.id.Store, len(s.store.cache)
+	s.store.ops = nil
+	s.start()
+	w.until("it follows", 20*time.Second, func() bool { return s.b.role.following() && s.b.up.phase == upStarted })
+	if s.b.promotable() || w.ctl.alive(s.b.id.Broker) {
+		t.Error("a damaged store may be promoted")
+	}
+	w.client(w.master()).send("a write")
+	w.until("the exit", 20*time.Second, func() bool { return s.exit != nil })
+	if s.exit.Code != node.ExitSuspect || s.store.id.Store != id || len(s.store.cache) != size {
+		t.Errorf("exit %+v, store %s, %d of %d bytes", s.exit, s.store.id.Store, len(s.store.cache), size)
+	}
+	if slices.Contains(s.store.ops, storage.OpReset) || slices.Contains(s.store.ops, storage.OpTruncate) {
+		t.Errorf("operations %v", s.store.ops)
+	}
+}
+
 // TestHandover: SIGTERM on a master moves the group without a time-out (P20), and
 // the stop is clean. A second one is at once.
 func TestHandover(t *testing.T) {
@@ -808,7 +835,7 @@ func TestStopTogether(t *testing.T) {
 			stop := func(x *machine) { x.fact(x.life, func(now node.Now) { x.b.Stop(now) }) }
 			_, c := w.load(m, "x", 4)
 			w.run(50 * time.Millisecond)
-			at := w.now
+			at, id, epoch := w.now, m.b.id.Broker, m.b.role.epoch
 			w.ctl.ignore[wire.ReqElectMaster] = lead == 20*time.Millisecond // the designation is lost
 			stop(m)
 			w.run(lead)
@@ -818,6 +845,10 @@ func TestStopTogether(t *testing.T) {
 			w.until("all exits", 30*time.Second, func() bool { return m.exit != nil && s[0].exit != nil && s[1].exit != nil })
 			if took := w.now.Sub(at); took > m.o.ControllerRequestTimeout+100*time.Millisecond {
 				t.Errorf("the stop took %v", took)
+			}
+			w.run(time.Millisecond)
+			if w.ctl.members[id].fenced != epoch {
+				t.Errorf("fenced %d: its lease holds up the next election", w.ctl.members[id].fenced)
 			}
 			for _, x := range w.nodes {
 				if x.exit.Code != node.ExitClean {
