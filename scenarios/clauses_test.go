@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/checker"
 	"lockstep/internal/event"
 	"lockstep/internal/ha"
 	"lockstep/node/broker"
@@ -144,6 +145,110 @@ func TestClientsMoveClausesFail(t *testing.T) {
 		}
 		if got := bound(r); (got == "") != c.bound {
 			t.Errorf("%s: bound sends: %q", c.name, got)
+		}
+	}
+}
+
+// TestRecoveryClausesFail: a stage that comes late, or never, is told.
+func TestRecoveryClausesFail(t *testing.T) {
+	elect, role, success := clauseOf(t, "A3", "elected within one scan"), clauseOf(t, "A3", "role and route in their windows"), clauseOf(t, "A3", "first success in its window")
+	s := StandardSetup() // time-out 10 s, scan 5 s
+	s.Lease = broker.LeaseOff
+	for _, c := range []struct {
+		name                           string
+		elected, serving, route, acked int64 // seconds after the fault, 0 never
+		elect, role, success           bool
+	}{
+		{"in time", 16, 17, 19, 29, true, true, true},
+		{"elected late", 18, 17, 19, 29, false, true, true},
+		{"role late", 16, 19, 19, 29, true, false, true},
+		{"route late", 16, 17, 21, 29, true, false, true},
+		{"no success", 16, 17, 19, 0, true, true, false},
+		{"success late", 16, 17, 19, 31, true, true, false},
+		{"nothing", 0, 0, 0, 0, false, false, false},
+	} {
+		r := seen(s, nil)
+		rec := checker.NewRecovery(GroupName(0), 20e9, 1, 2)
+		tell := func(at int64, e event.Event) {
+			if e.Group, e.Epoch, e.At = GroupName(0), 2, 20e9+at*1e9; at > 0 {
+				rec.See(e)
+			}
+		}
+		tell(c.elected, event.Event{Kind: event.Elected, Broker: 2})
+		tell(c.serving, event.Event{Kind: event.Serving, Broker: 2})
+		tell(c.route, event.Event{Kind: event.RouteChanged, Broker: 0})
+		if c.acked > 0 {
+			rec.Acknowledged(2, 20e9+c.acked*1e9)
+		}
+		r.Judge.Recoveries[GroupName(0)] = rec
+		for name, x := range map[string]struct {
+			check func(r *Run) string
+			want  bool
+		}{"election": {elect, c.elect}, "role and route": {role, c.role}, "success": {success, c.success}} {
+			if got := x.check(r); (got == "") != x.want {
+				t.Errorf("%s: %s: %q, %v", c.name, name, got, rec.Millis())
+			}
+		}
+	}
+}
+
+// TestInFlightClauseFails: what was in flight and ended as it must not is told.
+func TestInFlightClauseFails(t *testing.T) {
+	check := clauseOf(t, "A3", "in-flight sends are sorted")
+	send := func(key string, status checker.Status, begin, end int64) checker.Op {
+		return checker.Op{Kind: checker.Send, Key: key, Status: status, Invoke: begin, Return: end}
+	}
+	for _, c := range []struct {
+		name string
+		op   checker.Op
+		want string
+	}{
+		{"refused and nowhere", send("absent", checker.Refused, 19e9, 21e9), ""},
+		{"unknown and nowhere", send("absent", checker.Unknown, 19e9, checker.Open), ""},
+		{"unknown and stored", send("stored", checker.Unknown, 19e9, checker.Open), ""},
+		{"acknowledged and stored", send("stored", checker.Done, 19e9, 21e9), ""},
+		{"refused and stored", send("stored", checker.Refused, 19e9, 21e9), "refused and is stored"},
+		{"acknowledged and nowhere", send("absent", checker.Done, 19e9, 21e9), "acknowledged and is not stored"},
+		{"over before the fault", send("absent", checker.Done, 18e9, 19e9), moot},
+		{"begun after it", send("absent", checker.Done, 21e9, 22e9), moot},
+	} {
+		r := seen(StandardSetup(), nil)
+		r.Final = map[string][]checker.Entry{"broker-a/DrillTopic/0": {{Key: "stored"}}}
+		r.Load = &Load{Ops: []checker.Op{c.op}}
+		if got := check(r); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestBlackoutClausesFail: a group that waits says for whom, and the greatest log leads.
+func TestBlackoutClausesFail(t *testing.T) {
+	named, longest := clauseOf(t, "P-blackout-async", "the missing are named"), clauseOf(t, "P-blackout-async", "longest log of all leads")
+	s := StandardSetup()
+	in := func(e event.Event, at int64) event.Event {
+		e.Group, e.At = GroupName(0), at
+		return e
+	}
+	run := func(text string, leader ha.BrokerID) *Run {
+		return seen(s, nil,
+			in(event.Event{Kind: event.Started, Broker: 1, Epoch: 2, Off: 900}, 21e9), in(event.Event{Kind: event.BrokerRegistered, Broker: 1}, 22e9),
+			in(event.Event{Kind: event.Started, Broker: 3, Epoch: 3, Off: 500}, 21e9), in(event.Event{Kind: event.BrokerRegistered, Broker: 3}, 22e9),
+			in(event.Event{Kind: event.ElectionFailed, Text: text}, 30e9),
+			in(event.Event{Kind: event.Started, Broker: 2, Epoch: 3, Off: 400}, 40e9), in(event.Event{Kind: event.BrokerRegistered, Broker: 2}, 41e9),
+			in(event.Event{Kind: event.Elected, Broker: leader, Epoch: 4, Text: "all-back"}, 42e9), in(event.Event{Kind: event.Serving, Broker: leader, Epoch: 4}, 43e9))
+	}
+	for text, ok := range map[string]bool{
+		"nobody of set {1 2 3} is electable; waiting for 2 (not heard from)": true,
+		"nobody of set {1 2 3} is electable; waiting for 12":                 false,
+		"nobody of set {1 2 3} is electable":                                 false,
+	} {
+		if got := named(run(text, 3)); (got == "") != ok {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+	for leader, ok := range map[ha.BrokerID]bool{1: false, 2: false, 3: true} {
+		if got := longest(run("", leader)); (got == "") != ok {
+			t.Errorf("broker %d leads: %q", leader, got)
 		}
 	}
 }

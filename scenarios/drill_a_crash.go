@@ -57,6 +57,11 @@ var masterCrash = &Drill{
 	Least: checker.Activity{Before: 20, After: 20},
 	Assertions: append([]Assertion{
 		{"old master returns fenced and follows", "its first role after the restart is slave, unless it is elected anew", returnsAsFollower},
+		{"old master re-enters", "it cuts what was not proven, catches up and is named by a set again", returnsToTheSet},
+		{"in-flight sends are sorted", "what was in flight at the crash is refused and nowhere, acknowledged and stored, or unknown", inFlightSorted},
+		{"first success in its window", "clients succeed at most two scans and a retry after the election was due: by T+30 under the chapter's figures", func(r *Run) string {
+			return r.stageWithin(checker.FirstSend, 15*time.Second)
+		}},
 	}, failover...),
 }
 
@@ -78,6 +83,15 @@ var failover = []Assertion{
 			return fmt.Sprintf("elected with set %v", e.Set)
 		}
 		return ""
+	}},
+	{"elected within one scan", "the election is committed at most one scan after the time-out, or after the old lease", func(r *Run) string {
+		return r.stageWithin(checker.Elect, 2*time.Second)
+	}},
+	{"role and route in their windows", "the new master applies its role and the route names it within seconds: by T+18 and T+20 under the chapter's figures", func(r *Run) string {
+		if late := r.stageWithin(checker.ApplyRole, 3*time.Second); late != "" {
+			return late
+		}
+		return r.stageWithin(checker.Route, 5*time.Second)
 	}},
 	{"clients succeed again", "sends are acknowledged in the new epoch", func(r *Run) string {
 		e, ok := r.electedAfterFault()
@@ -105,15 +119,87 @@ func (r *Run) silentFault() bool {
 	return false
 }
 
-// returnsAsFollower checks the first role of the crashed node's next life.
-func returnsAsFollower(r *Run) string {
-	var node string
-	var back int64
+// stageWithin says which stage of group a's recovery came later than allowed after
+// the instant at which an election is due: the time-out of the heartbeat, or the end
+// of the old lease, and a scan.
+func (r *Run) stageWithin(stage checker.Stage, allowed time.Duration) string {
+	rec := r.Judge.Recoveries[GroupName(0)]
+	if rec == nil {
+		return "no fault"
+	}
+	due := r.Setup.HeartbeatTimeout
+	if r.Setup.Lease == broker.LeaseRequired {
+		due = max(due, r.Setup.LeaseDuration)
+	}
+	due += r.Setup.ScanInterval + allowed
+	ms, ok := rec.Millis()[stage]
+	if !ok || ms > due.Milliseconds() {
+		return fmt.Sprintf("%s after %d ms (reached: %v), at most %v is allowed", stage, ms, ok, due)
+	}
+	return ""
+}
+
+// firstDown is the first broker that a fault took down, "" when none did.
+func (r *Run) firstDown() string {
 	for _, l := range r.Judge.Lives {
-		if l.Phase == sim.Down && l.Code == -1 && isBroker(l.Node) && node == "" {
-			node = l.Node
+		if l.Phase == sim.Down && l.Code == -1 && isBroker(l.Node) {
+			return l.Node
 		}
 	}
+	return ""
+}
+
+// returnsToTheSet looks for a set that names the old master after its restart, or for
+// its own election.
+func returnsToTheSet(r *Run) string {
+	node := r.firstDown()
+	started, ok := r.Judge.First(event.Started, func(e event.Event) bool { return e.Node == node && e.At > r.Judge.FirstFault })
+	if !ok {
+		return node + " never came back"
+	}
+	id := r.idOf(node)
+	for i := range r.Judge.Events {
+		e := &r.Judge.Events[i]
+		if (e.Kind == event.SetAltered || e.Kind == event.Elected) && e.Group == GroupName(0) && e.At > started.At && e.Set.Has(id) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("no set names broker %d after it started at %s", id, at(started.At))
+}
+
+// inFlightSorted compares how the sends that were open at the first fault ended with
+// what the last masters' logs hold.
+func inFlightSorted(r *Run) string {
+	stored := map[string]bool{}
+	for _, entries := range r.Final { // tidy:unordered a set is made
+		for _, e := range entries {
+			stored[e.Key] = true
+		}
+	}
+	n := 0
+	for i := range r.Load.Ops {
+		op := &r.Load.Ops[i]
+		if op.Kind != checker.Send || op.Invoke > r.Judge.FirstFault || op.Status != checker.Unknown && op.Return <= r.Judge.FirstFault {
+			continue
+		}
+		n++
+		switch {
+		case op.Status == checker.Refused && stored[op.Key]:
+			return op.Key + " was refused and is stored"
+		case op.Status == checker.Done && !stored[op.Key] && !r.Judge.Ledger.LossAllowed(op.Key):
+			return op.Key + " was acknowledged and is not stored"
+		}
+	}
+	if n == 0 {
+		return moot
+	}
+	return ""
+}
+
+// returnsAsFollower checks the first role of the crashed node's next life.
+func returnsAsFollower(r *Run) string {
+	var back int64
+	node := r.firstDown()
 	if node == "" {
 		return "no broker went down"
 	}

@@ -25,13 +25,17 @@ var otherGroup = &Drill{
 	},
 	Faults: func(c *Cast) []*sim.Fault {
 		when, lasts := c.Between(5*time.Second, 10*time.Second), c.Drawn(25*time.Second, 40*time.Second)
-		switch c.Rnd.Intn(4) {
+		switch c.Rnd.Intn(6) {
 		case 0:
 			return []*sim.Fault{Strike(sim.CrashExit, when, lasts, "@slave/a/0")}
 		case 1:
 			return []*sim.Fault{Sever(sim.Cut, sim.Split, when, lasts, []string{"@master/a"}, []string{"@rest"})}
 		case 2:
 			return []*sim.Fault{Strike(sim.Pause, when, lasts, "@master/a")}
+		case 3: // with the controllers' leader
+			return []*sim.Fault{Strike(sim.CrashExit, when, lasts, "@leader"), Strike(sim.CrashSilent, when, lasts, "@master/a")}
+		case 4:
+			return []*sim.Fault{Strike(sim.DiskStall, when, lasts, "@master/a")}
 		}
 		return []*sim.Fault{Strike(sim.CrashSilent, when, lasts, "@master/a")}
 	},

@@ -10,7 +10,6 @@ import (
 	"lockstep/internal/ha"
 	"lockstep/internal/prng"
 	"lockstep/node/broker"
-	"lockstep/node/client"
 	"lockstep/node/wire"
 	"lockstep/sim"
 )
@@ -169,21 +168,7 @@ func unknownWithoutSlave(r *Run) string {
 		return moot
 	}
 	// What it had acknowledged before it died may still be told.
-	from, unknown := dead+int64(r.Setup.SlaveTimeout+2*time.Second), 0
-	for i := range r.sends {
-		e := &r.sends[i]
-		switch {
-		case e.group != GroupName(0) || e.at < from || e.at > to:
-		case e.status != client.Unknown:
-			return fmt.Sprintf("a send ends %v with code %d at %s", e.status, e.code, at(e.at))
-		default:
-			unknown++
-		}
-	}
-	if unknown == 0 {
-		return "no send ended"
-	}
-	return ""
+	return r.onlyUnknown(dead+int64(r.Setup.SlaveTimeout+2*time.Second), to)
 }
 
 // answered is what a controller of the minority said to an operator.

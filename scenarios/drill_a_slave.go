@@ -25,6 +25,7 @@ var slaveCrash = &Drill{
 		kind := pick(c.Rnd, sim.CrashExit, sim.CrashSilent)
 		return []*sim.Fault{Strike(kind, c.Between(2*time.Second, 6*time.Second), c.Setup.NotCatchup+c.Setup.CheckSet+c.Drawn(8*time.Second, 12*time.Second), "@slave/a/0")}
 	},
+	Begin: func(r *Run) { r.recordEnds() },
 	Chaos: int64(75 * time.Second),
 	Least: checker.Activity{Before: 10, After: 10},
 	Assertions: []Assertion{
@@ -39,6 +40,15 @@ var slaveCrash = &Drill{
 				return fmt.Sprintf("%d sends acknowledged while a member of the set was gone", n)
 			}
 			return ""
+		}},
+		{"waiting sends end in unknown", "a send that waits for the lost slave is told neither success nor failure while the old set stands", func(r *Run) string {
+			shrunk, ok := r.shrunk()
+			// What the slave had acknowledged before it died may still be told.
+			from := r.Judge.FirstFault + int64(r.Setup.SlaveTimeout+2*time.Second)
+			if !ok || !r.Setup.All || shrunk.At-from < int64(time.Second) {
+				return moot
+			}
+			return r.onlyUnknown(from, shrunk.At-1)
 		}},
 		{"set shrunk and committed", "the lost slave leaves the committed set", func(r *Run) string {
 			if _, ok := r.shrunk(); !ok {
@@ -59,11 +69,17 @@ var slaveCrash = &Drill{
 			if !ok {
 				return moot
 			}
-			_, ok = r.Judge.First(event.SetAltered, func(e event.Event) bool {
-				return e.Group == GroupName(0) && e.At > shrunk.At && len(e.Set) > len(shrunk.Set)
+			slave := r.idOf(r.firstDown())
+			grown, ok := r.Judge.First(event.SetAltered, func(e event.Event) bool {
+				return e.Group == GroupName(0) && e.At > shrunk.At && e.Set.Has(slave)
 			})
-			if !ok {
-				return fmt.Sprintf("the set stayed %v", shrunk.Set)
+			switch {
+			case shrunk.Set.Has(slave):
+				return fmt.Sprintf("the set shrank to %v, with the lost broker %d", shrunk.Set, slave)
+			case !ok:
+				return fmt.Sprintf("no set after %v names broker %d", shrunk.Set, slave)
+			case grown.Epoch != shrunk.Epoch:
+				return fmt.Sprintf("it is back in epoch %d, having left in %d", grown.Epoch, shrunk.Epoch)
 			}
 			return ""
 		}},

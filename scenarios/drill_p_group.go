@@ -2,6 +2,8 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"lockstep/checker"
@@ -115,13 +117,9 @@ var blackoutAsync = &Drill{
 			if !ok {
 				return "nobody led after the blackout"
 			}
-			last := int64(0)
-			for id := ha.BrokerID(1); int(id) <= r.Setup.Replicas; id++ {
-				x, ok := r.Judge.First(event.BrokerRegistered, func(x event.Event) bool { return ofBroker(id)(x) && x.At > r.Judge.FirstFault })
-				if !ok {
-					return fmt.Sprintf("broker %d leads, broker %d had not come back", e.Broker, id)
-				}
-				last = max(last, x.At)
+			missing, last := r.lastBack()
+			if last == 0 {
+				return fmt.Sprintf("broker %d leads, broker %d had not come back", e.Broker, missing)
 			}
 			if e.At < last {
 				return fmt.Sprintf("broker %d led at %s, the last member registered at %s", e.Broker, at(e.At), at(last))
@@ -129,8 +127,12 @@ var blackoutAsync = &Drill{
 			return ""
 		}},
 		{"the missing are named", "while it is down the controllers say for whom they wait", func(r *Run) string {
-			if _, ok := r.Judge.First(event.ElectionFailed, func(e event.Event) bool { return e.At > r.Judge.FirstFault }); !ok {
-				return "no election was reported as failed"
+			missing, back := r.lastBack()
+			if _, ok := r.Judge.First(event.ElectionFailed, func(e event.Event) bool {
+				_, waits, _ := strings.Cut(e.Text, "waiting for ")
+				return e.At > r.Judge.FirstFault && e.At < back && slices.Contains(strings.FieldsFunc(waits, func(c rune) bool { return c < '0' || c > '9' }), fmt.Sprint(missing))
+			}); !ok {
+				return fmt.Sprintf("no failed election says that broker %d is waited for, which was back at %s", missing, at(back))
 			}
 			return ""
 		}},
@@ -139,6 +141,10 @@ var blackoutAsync = &Drill{
 			e, ok := r.Judge.First(event.Elected, func(e event.Event) bool { return e.Group == s.Group && e.Epoch == s.Epoch })
 			if ok && e.Text != "all-back" {
 				return fmt.Sprintf("broker %d was elected %s", e.Broker, e.Text)
+			}
+			mine, _ := r.lastStart(e.Broker, e.At)
+			if x := r.greatestLog(e.At); ok && (x.Epoch != mine.Epoch || x.Off != mine.Off) {
+				return fmt.Sprintf("broker %d was elected, the log of broker %d ends at %d in epoch %d", e.Broker, x.Broker, x.Off, x.Epoch)
 			}
 			return ""
 		}},
@@ -149,6 +155,44 @@ var blackoutAsync = &Drill{
 			return ""
 		}},
 	},
+}
+
+// lastBack is who was the last of group a to register after the first fault, and when;
+// 0 for one that never did.
+func (r *Run) lastBack() (missing ha.BrokerID, back int64) {
+	for id := ha.BrokerID(1); int(id) <= r.Setup.Replicas; id++ {
+		x, ok := r.Judge.First(event.BrokerRegistered, func(x event.Event) bool { return ofBroker(id)(x) && x.At > r.Judge.FirstFault })
+		if !ok {
+			return id, 0
+		}
+		if x.At > back {
+			missing, back = id, x.At
+		}
+	}
+	return missing, back
+}
+
+// lastStart is the newest start of a broker of group a between the first fault and an
+// instant.
+func (r *Run) lastStart(id ha.BrokerID, by int64) (last event.Event, ok bool) {
+	for i := range r.Judge.Events {
+		if e := &r.Judge.Events[i]; e.Kind == event.Started && e.Broker == id && e.Group == GroupName(0) && e.At > r.Judge.FirstFault && e.At <= by {
+			last, ok = *e, true
+		}
+	}
+	return last, ok
+}
+
+// greatestLog is the newest start of the broker of group a whose log was the greatest,
+// by last epoch and end, of all that had started again by then.
+func (r *Run) greatestLog(by int64) (best event.Event) {
+	for id := ha.BrokerID(1); int(id) <= r.Setup.Replicas; id++ {
+		last, _ := r.lastStart(id, by)
+		if last.Epoch > best.Epoch || last.Epoch == best.Epoch && last.Off > best.Off {
+			best = last
+		}
+	}
+	return best
 }
 
 // controllerAmnesia wipes every controller while the brokers remember epochs.

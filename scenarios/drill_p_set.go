@@ -211,6 +211,9 @@ var slowCommitAlter = &Drill{
 			if !ok {
 				return "nobody was elected after M and A died"
 			}
+			if e.Broker != r.victim {
+				return fmt.Sprintf("broker %d was elected, B is broker %d", e.Broker, r.victim)
+			}
 			if e.Text != "clean" && e.Text != "retained" {
 				return fmt.Sprintf("broker %d was elected %s", e.Broker, e.Text)
 			}
@@ -224,8 +227,8 @@ var slowCommitAlter = &Drill{
 // takes longer than the call, cut it off meanwhile, then kill the others.
 func slowCommit(r *Run) {
 	r.stage("slow-commit", func(f *sim.Fault) {
-		b, a, m := r.one("@slave/a/0"), r.one("@slave/a/1"), r.one("@master/a")
-		id := r.idOf(b)
+		b, a, m := r.aim(r.one("@slave/a/0")), r.one("@slave/a/1"), r.one("@master/a")
+		id := r.victim
 		r.strike(sim.CrashExit, 6*time.Second, b)
 		r.on(event.SetAltered, func(e event.Event) bool { return groupIs(e, 0) && !e.Set.Has(id) }, func(event.Event) {
 			r.on(event.AlterProposed, setWith(id), func(event.Event) {

@@ -1,6 +1,10 @@
 package scenarios
 
-import "lockstep/node/client"
+import (
+	"fmt"
+
+	"lockstep/node/client"
+)
 
 // sendEnded is how a client's send ended, for drills that ask who answered.
 type sendEnded struct {
@@ -22,4 +26,24 @@ func (r *Run) recordEnds() {
 		}
 		r.sends = append(r.sends, e)
 	}
+}
+
+// onlyUnknown finds a send to group a that ended in the interval and was told success
+// or failure; some must have ended.
+func (r *Run) onlyUnknown(from, to int64) string {
+	unknown := 0
+	for i := range r.sends {
+		e := &r.sends[i]
+		switch {
+		case e.group != GroupName(0) || e.at < from || e.at > to:
+		case e.status != client.Unknown:
+			return fmt.Sprintf("a send ends %v with code %d at %s", e.status, e.code, at(e.at))
+		default:
+			unknown++
+		}
+	}
+	if unknown == 0 {
+		return "no send ended"
+	}
+	return ""
 }

@@ -14,6 +14,7 @@ type clause struct{ words, assertion string }
 var required = map[string][]clause{
 	"A1": {
 		{"waiting on the old set", "waits on the old set"},
+		{"time-outs, unknown", "waiting sends end in unknown"},
 		{"set shrunk and committed", "set shrunk and committed"},
 		{"caught up past confirmOffset in the current epoch and back in", "back in the set"},
 		{"epoch unchanged", "epoch unchanged"},
@@ -23,13 +24,20 @@ var required = map[string][]clause{
 	"A3": {
 		{"no election before last heartbeat + time-out", "not before the heartbeat time-out"},
 		{"committed with set = {new}", "set of the new epoch is its master"},
+		{"committed at most one scan later", "elected within one scan"},
+		{"role by T+18, route by T+20", "role and route in their windows"},
 		{"first client success", "clients succeed again"},
-		{"old master returns fenced, follows, truncates, catches up, re-enters", "old master returns fenced and follows"},
+		{"first client success by T+30", "first success in its window"},
+		{"in-flight sends sorted into never appended / appended unproven / acknowledged", "in-flight sends are sorted"},
+		{"old master returns fenced, follows", "old master returns fenced and follows"},
+		{"truncates, catches up, re-enters", "old master re-enters"},
 	},
 	"A4": {
 		{"not writable until a replica has re-entered", "not writable below the floor"},
 		{"no election before last heartbeat + time-out", "not before the heartbeat time-out"},
 		{"committed with set = {new}", "set of the new epoch is its master"},
+		{"committed at most one scan later", "elected within one scan"},
+		{"role and route as in A3", "role and route in their windows"},
 		{"first client success", "clients succeed again"},
 	},
 	"A5": {
