@@ -91,4 +91,20 @@ var _ = add(
 		New:    "	end, _ := b.local()\n",
 		Drills: []string{"P-last-standing"},
 	},
+	Mutant{
+		Name: "commit-before-its-record", Rule: "M5",
+		Why:    "a committed offset is answered when it is appended, not when its record is proven: a failover takes it back",
+		File:   "node/broker/offsets.go",
+		Old:    "		b.await(waiter{end: b.endOffset(), session: w.session, opaque: w.opaque, kind: waitCode, epoch: b.currentEpoch(), sealed: w.sealed})",
+		New:    "		b.answer(now, waiter{end: b.endOffset(), session: w.session, opaque: w.opaque, kind: waitCode, epoch: b.currentEpoch(), sealed: w.sealed}, proven)",
+		Drills: []string{"P-slow-commit-alter"},
+	},
+	Mutant{
+		Name: "pull-beyond-confirm", Rule: "P6, P7",
+		Why:    "consumers read whatever the log holds, also what no quorum holds and a failover cuts",
+		File:   "node/broker/queues.go",
+		Old:    "		if e.end() > confirm {\n			return\n		}\n		p.q.seen",
+		New:    "		if e.end() > confirm+1<<50 {\n			return\n		}\n		p.q.seen",
+		Drills: []string{"A3", "A5"},
+	},
 )

@@ -60,4 +60,20 @@ var _ = add(
 		New:    "MergeEpochs(derived[:0], cached, rec.End), newest",
 		Drills: []string{"M-epoch-file"},
 	},
+	Mutant{
+		Name: "queue-entry-dropped", Rule: "P7, M1",
+		Why:    "one queue entry in a hundred reaches the disk empty: what is read from the files, and not from memory, lacks messages",
+		File:   "storage/queuewrite.go",
+		Old:    "unit{log: log, size: e.Size, tag: e.Tag}.append(q.pending)",
+		New:    "unit{log: log, size: e.Size * int32(min(1, e.Offset%101)), tag: e.Tag}.append(q.pending)",
+		Drills: []string{"M-fresh-reader"},
+	},
+	Mutant{
+		Name: "expired-early", Rule: "P19",
+		Why:    "segments are removed at a tenth of their retention time: messages that consumers may still count on are gone",
+		File:   "node/broker/retention.go",
+		Old:    "b.now.Wall-stored < b.o.FileReservedTime.Milliseconds()",
+		New:    "b.now.Wall-stored < b.o.FileReservedTime.Milliseconds()/10",
+		Drills: []string{"P-expired-prefix-bootstrap", "R"},
+	},
 )
