@@ -379,16 +379,26 @@ func groupOf(node string) string {
 
 func isBroker(node string) bool { return len(node) == 2 && node[0] >= 'a' && node[0] <= 'b' }
 
+// faultName is a fault as the timeline shows it: what an operator does by its name.
+func faultName(f *sim.Fault) string {
+	if f.Kind == sim.Action {
+		return "operator: " + strings.TrimPrefix(f.Text, stagePrefix)
+	}
+	return string(f.Kind) + " " + f.Target()
+}
+
 // OnFault tells the ledger what a fault destroys and starts the stop-watches.
 func (j *Judge) OnFault(f *sim.Fault, ended bool) {
 	j.settleRot()
 	at := j.now()
-	what := string(f.Kind) + " " + f.Target()
+	what := faultName(f)
 	if ended {
 		what += " ends"
 		j.LastHeal = at
 	}
-	j.Timeline = append(j.Timeline, TimelineEntry{At: seconds(at), What: what})
+	if !strings.HasPrefix(f.Text, actPrefix) { // the fault that it casts follows at once
+		j.Timeline = append(j.Timeline, TimelineEntry{At: seconds(at), What: what})
+	}
 	j.truth.fault(f, ended, at)
 	if f.Kind == sim.Pause || f.Kind == sim.Suspend {
 		for _, n := range f.Nodes {

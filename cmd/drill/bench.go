@@ -137,7 +137,7 @@ func (f *benchFlags) processes(ctx context.Context, dir string, errw io.Writer, 
 	o := bench.Options{Bin: bin, Self: self, Data: dir, Warm: 2 * time.Second, Lasts: 8 * time.Second, Messages: 200_000, Sessions: 2000,
 		Wanted: f.wanted, Report: report, Log: errw}
 	if f.quick {
-		o.Warm, o.Lasts, o.Messages = 500*time.Millisecond, 2500*time.Millisecond, 50_000
+		o.Warm, o.Lasts, o.Messages = 500*time.Millisecond, 2500*time.Millisecond, 100_000 // more than maxTailBytes keeps
 	}
 	return bench.Run(ctx, o)
 }
