@@ -91,7 +91,8 @@ func epochNumber(b []byte, line int, stop byte, limit uint64) (v uint64, rest []
 
 // MergeEpochs joins the list derived from barrier records with the cached one:
 // barriers win; the file fills in the epochs that masters without barriers led
-// (rule P9). Entries that start above end are dropped, and so is a cached entry
+// (rule P9). Entries that start at or above end have no byte left (a cut, and a crash
+// before the file followed) and are dropped, and so is a cached entry
 // that does not fit between its neighbours.
 func MergeEpochs(derived, cached ha.Epochs, end ha.LogOffset) ha.Epochs {
 	var out ha.Epochs
@@ -105,12 +106,12 @@ func MergeEpochs(derived, cached ha.Epochs, end ha.LogOffset) ha.Epochs {
 		if i < len(cached) && cached[i].Epoch == d.Epoch {
 			i++
 		}
-		if d.Start <= end && fits(out, d) {
+		if d.Start < end && fits(out, d) {
 			out = append(out, d)
 		}
 	}
 	for ; i < len(cached); i++ {
-		if cached[i].Start <= end && fits(out, cached[i]) {
+		if cached[i].Start < end && fits(out, cached[i]) {
 			out = append(out, cached[i])
 		}
 	}

@@ -331,7 +331,7 @@ func TestMergeEpochs(t *testing.T) {
 	}{
 		{"barriers win", ha.Epochs{{Epoch: 2, Start: 10}}, ha.Epochs{{Epoch: 2, Start: 50}}, 100, ha.Epochs{{Epoch: 2, Start: 10}}},
 		{"the cache fills in", ha.Epochs{{Epoch: 3, Start: 30}}, ha.Epochs{{Epoch: 1, Start: 0}, {Epoch: 4, Start: 60}}, 100, ha.Epochs{{Epoch: 1, Start: 0}, {Epoch: 3, Start: 30}, {Epoch: 4, Start: 60}}},
-		{"above the end", nil, ha.Epochs{{Epoch: 1, Start: 100}, {Epoch: 2, Start: 101}}, 100, ha.Epochs{{Epoch: 1, Start: 100}}},
+		{"no byte of it is left", nil, ha.Epochs{{Epoch: 1, Start: 99}, {Epoch: 2, Start: 100}, {Epoch: 3, Start: 101}}, 100, ha.Epochs{{Epoch: 1, Start: 99}}},
 		{"does not fit", ha.Epochs{{Epoch: 3, Start: 30}}, ha.Epochs{{Epoch: 2, Start: 40}, {Epoch: 4, Start: 20}}, 100, ha.Epochs{{Epoch: 3, Start: 30}}},
 		{"nothing", nil, nil, 0, nil},
 	} {

@@ -559,6 +559,8 @@ func TestSave(t *testing.T) {
 		}
 	}
 	a.must(Op{Kind: OpSave, Name: "config/topics.json", Blob: []byte("{}")})
+	a.fill(1)
+	a.sync()
 	one := ha.Epochs{{Epoch: 1, Start: 0}}
 	a.must(Op{Kind: OpSave, Name: NameEpochFile, Blob: EncodeEpochFile(one)})
 	a.must(Op{Kind: OpSave, Name: NameEpochFile, Blob: EncodeEpochFile(one.Append(ha.EpochStart{Epoch: 3, Start: 1 << 40}))})

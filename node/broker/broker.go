@@ -399,7 +399,7 @@ func (b *Broker) CheckInvariants() {
 	b.checkSet()
 	b.checkConfirm()
 	invariant.That(b.epochs.Valid(), "epoch list %v is out of order", b.epochs)
-	invariant.That(b.epochs.Last().Start <= b.log.end, "epoch %d starts at %d, the log ends at %d", b.epochs.Last().Epoch, b.epochs.Last().Start, b.log.end)
+	invariant.That(len(b.epochs) == 0 || b.epochs.Last().Start < b.log.end, "epoch %d starts at %d, the log ends at %d", b.epochs.Last().Epoch, b.epochs.Last().Start, b.log.end)
 	invariant.That(b.role.epoch <= b.highest, "role of epoch %d, highest seen %d", b.role.epoch, b.highest)
 	invariant.That(!b.role.serving() || b.epochs.Last().Epoch == b.role.epoch, "serving epoch %d, the log's last is %d", b.role.epoch, b.epochs.Last().Epoch)
 }
