@@ -72,14 +72,18 @@ func (r *Run) givenUp(back map[string]bool) int {
 	return n
 }
 
-// fullest is the replica that holds the most messages of a group that nobody leads:
-// what an operator would go on with.
+// fullest is the replica whose queues reach furthest in a group that nobody leads: what
+// an operator would go on with. What has expired at its beginning counts as held.
 func (r *Run) fullest(group string) ha.BrokerID {
-	best, most := ha.NoBroker, -1
+	best, most := ha.NoBroker, int64(-1)
 	for i := range r.Setup.Replicas {
-		id, n := r.Truth.ID(BrokerNode(groupIndex(group), i)), 0
+		id, n := r.Truth.ID(BrokerNode(groupIndex(group), i)), int64(0)
 		for _, entries := range r.readLog(group, id) {
-			n += len(entries)
+			last := int64(-1)
+			for _, e := range entries {
+				last = max(last, e.Offset)
+			}
+			n += last + 1
 		}
 		if id > 0 && n > most {
 			best, most = id, n
