@@ -144,7 +144,11 @@ func (r *Run) actAs(f *sim.Fault) {
 		}
 	} else {
 		for _, t := range strings.Split(targets, ",") {
-			act.Nodes = append(act.Nodes, r.resolve(t)...)
+			for _, n := range r.resolve(t) { // who plays two of the roles is struck once
+				if !slices.Contains(act.Nodes, n) {
+					act.Nodes = append(act.Nodes, n)
+				}
+			}
 		}
 		if len(act.Nodes) == 0 && r.Drill.Vacant {
 			return

@@ -19,9 +19,13 @@ const (
 	Stop        FaultKind = "stop"         // SIGTERM: graceful stop; started again after For
 	Pause       FaultKind = "pause"        // SIGSTOP: clock runs, kernel answers, nothing is processed
 	Suspend     FaultKind = "suspend"      // the machine sleeps: clock runs, nothing answers
-	SlowCPU     FaultKind = "slow-cpu"     // every batch takes Arg times as long
+	SlowCPU     FaultKind = "slow-cpu"     // every batch takes Arg times as long, up to maxCPUTimes
 	WipeDisk    FaultKind = "wipe-disk"    // the node is killed (if up) and its disk replaced by an empty one; started again after For
 )
+
+// maxCPUTimes bounds how slow a processor is, also when faults overlap: beyond it one
+// batch would take seconds, and that is a pause, which is a fault of its own.
+const maxCPUTimes = 10_000
 
 // Faults of disks. Arg as said.
 const (

@@ -183,7 +183,9 @@ func (f *Fault) validateTargets() error {
 func (f *Fault) validateArg() error {
 	lo, hi := int64(-1)<<62, int64(1)<<62
 	switch f.Kind {
-	case SlowCPU, DiskSlow:
+	case SlowCPU:
+		lo, hi = 1, maxCPUTimes
+	case DiskSlow:
 		lo, hi = 1, 1_000_000
 	case Loss, Corrupt:
 		lo, hi = 1, 1000

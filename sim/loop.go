@@ -150,7 +150,7 @@ func (w *World) batch(n *host) {
 	if !w.turn(n, now, inputs) {
 		return
 	}
-	cost := w.decider.Decide(siteCost, n.key(0, n.batches), w.cost(n)) * n.cpuTimes
+	cost := w.decider.Decide(siteCost, n.key(0, n.batches), w.cost(n)) * min(n.cpuTimes, maxCPUTimes)
 	n.busyUntil = w.now + cost
 	w.spin(n, now)
 	w.perform(n)

@@ -78,7 +78,7 @@ func TestPlanErrorsNameTheLine(t *testing.T) {
 		{head + "fault cut ring:a|b at 1s", "want sides"},
 		{head + "fault pause b1 at 1s disk 2", `"disk" is for a crash`},
 		{head + "fault crash b1,b2 at 1s disk 2", `"disk" is for a crash`},
-		{head + "fault slow-cpu b1 at 1s", "arg 0 is outside 1..1000000"},
+		{head + "fault slow-cpu b1 at 1s", "arg 0 is outside 1..10000"},
 		{head + "fault loss a|b at 1s arg 1001", "arg 1001 is outside 1..1000"},
 		{head + "fault power-loss b1 at 1s arg 1", "arg 1 is outside -2..0"},
 		{head + "choose net.delay x 1", "want FROM>TO/SESSION/KIND/N"},
