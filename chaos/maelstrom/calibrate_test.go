@@ -48,6 +48,7 @@ func short(t *testing.T, workload, fault string) *Options {
 	o.Rate, o.TimeLimit, o.Concurrency = 300, time.Second, "5"
 	o.Quiet, o.FinalLimit = 300*time.Millisecond, time.Second
 	o.NemesisInterval = 300 * time.Millisecond
+	o.RequestTimeout = 700 * time.Millisecond
 	o.Data = filepath.Join(t.TempDir(), "data")
 	if workload == "lin-kv" {
 		o.Concurrency = "2n"

@@ -69,6 +69,7 @@ type Options struct {
 	Quiet             time.Duration // between healing and the final phase; below 0: none
 	FinalLimit        time.Duration
 	CheckLimit        time.Duration // of the search for an order, per key
+	RequestTimeout    time.Duration // of a client; 0: Maelstrom's
 	threads           int
 	availabilityLimit float64
 }
@@ -216,7 +217,10 @@ func (o *Options) has(fault string) bool { return slices.Contains(o.Nemesis, fau
 
 // Timeout of one request of a client.
 func (o *Options) Timeout() time.Duration {
-	if o.Workload != "lin-kv" {
+	switch {
+	case o.RequestTimeout > 0:
+		return o.RequestTimeout
+	case o.Workload != "lin-kv":
 		return defaultTimeout
 	}
 	return max(linKVTimeout, time.Duration(10*o.Latency*float64(time.Millisecond)))
