@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	// A run waits more than it computes: let many run beside each other.
 	flag.Parse()
-	if err := flag.Set("test.parallel", "12"); err != nil {
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
@@ -99,6 +99,7 @@ func told(r *Report) string {
 // TestCalibration: each planted fault is reported by its name, and by no other
 // than those that follow from it.
 func TestCalibration(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		workload, fault string
 		also            string // names that the fault implies
@@ -168,6 +169,7 @@ func TestCalibration(t *testing.T) {
 // TestCorrectNodeIsValid: a right node passes every workload, with every fault of
 // the network and of processes.
 func TestCorrectNodeIsValid(t *testing.T) {
+	t.Parallel()
 	for _, workload := range Workloads {
 		for _, nemesis := range [][]string{nil, {"partition", "duplicate"}, {"kill", "pause"}} {
 			t.Run(workload+"/"+strings.Join(nemesis, "+"), func(t *testing.T) {
@@ -222,6 +224,7 @@ func TestStaleIsAllowed(t *testing.T) {
 
 // TestLoudFailures: what Maelstrom falls silent on ends the run with the reason.
 func TestLoudFailures(t *testing.T) {
+	t.Parallel()
 	for fault, want := range map[string]string{
 		"bad-line":     `n0 wrote a line that is no message (stdout must hold nothing else): invalid character 's' looking for beginning of value: "starting up"`,
 		"unknown-name": `no node, service or client is named "n99"`,

@@ -85,7 +85,7 @@ var (
 // Validate checks the options, names the one that is wrong and says what it may
 // be, and fills in defaults.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkNames, o.checkNumbers, o.checkConcurrency, o.checkAvailability, o.checkBin} {
+	for _, check := range []func() error{o.checkNames, o.checkNumbers, o.checkConcurrency, o.checkAvailability, o.checkBin, o.checkHTML} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -207,6 +207,18 @@ func (o *Options) checkBin() error {
 	}
 	o.Bin = path
 	return nil
+}
+
+// checkHTML finds out before the run that the diagram can be written.
+func (o *Options) checkHTML() error {
+	if o.HTML == "" {
+		return nil
+	}
+	f, err := os.OpenFile(o.HTML, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return f.Close()
 }
 
 // Threads is how many clients work at once. Validate sets it.

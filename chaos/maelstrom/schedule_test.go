@@ -42,6 +42,7 @@ func asked(t *testing.T, o *Options) (ops []string, acts []string) {
 // TestSeedRepeatsSchedule: the same seed gives the same operations in the same
 // order and the same acts of the nemesis, another seed others.
 func TestSeedRepeatsSchedule(t *testing.T) {
+	t.Parallel()
 	for _, workload := range []string{"kafka", "echo", "broadcast"} {
 		t.Run(workload, func(t *testing.T) {
 			t.Parallel()
