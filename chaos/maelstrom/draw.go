@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"lockstep/chaos/maelstrom/check"
@@ -122,7 +123,7 @@ func (r *runner) periods() []diagram.Period {
 		if j := slices.IndexFunc(r.acts[i:], func(b doneAct) bool { return b.Kind == a.Kind && !b.Start }); j > 0 {
 			stop = r.acts[i+j].done
 		}
-		period := diagram.Period{Label: a.String(), From: a.done, To: stop}
+		period := diagram.Period{Label: strings.TrimSpace(a.Kind + " " + a.Shape), Text: strings.TrimSpace(a.String()), From: a.done, To: stop}
 		for _, t := range a.Targets {
 			period.Lanes = append(period.Lanes, nodeName(t))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 type wire struct {
 	r      *router
 	closed chan struct{}
+	mu     sync.Mutex
 	got    []string
 }
 
@@ -23,6 +25,8 @@ func newWire(o *Options, names ...string) *wire {
 	for _, name := range names {
 		b := w.r.attach(name)
 		go w.r.drain(b, w.closed, func(m *Message, _ bool) bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			if m != nil {
 				w.got = append(w.got, fmt.Sprintf("%s %s@%d", name, text(m.Body), w.r.clock.Now().Milliseconds()))
 			}

@@ -135,7 +135,8 @@ func (k *kafka) final(_ int, prev *history.Op) *history.Op {
 		return &history.Op{F: history.Assign, Keys: slices.Clone(k.first), Seek: true}
 	case time.Now().After(k.until):
 		return nil
-	case prev.F == history.Assign && prev.Type != history.OK:
+	case prev.Type == history.Info, prev.F == history.Assign && prev.Type != history.OK:
+		// After a poll that nobody answered the client is another, which holds nothing.
 		return &history.Op{F: history.Assign, Keys: slices.Clone(k.first), Seek: true}
 	case prev.F == history.Poll && prev.Msgs != nil && k.reached(prev):
 		return nil

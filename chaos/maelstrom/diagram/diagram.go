@@ -39,7 +39,8 @@ type Op struct {
 
 // Period is one fault at work; no lanes means all.
 type Period struct {
-	Label    string
+	Label    string // written beside it
+	Text     string // shown when pointed at
 	Lanes    []string
 	From, To time.Duration
 }
@@ -168,10 +169,10 @@ func (d *drawing) periods() {
 		}
 		y, h := d.y(p.From), max(1, d.y(p.To)-d.y(p.From))
 		if len(p.Lanes) == 0 {
-			d.add(`<rect class="cut" x="%d" y="%d" width="%d" height="%d"><title>%s</title></rect>`, left, y, d.width()-left, h, html.EscapeString(p.Label))
+			d.add(`<rect class="cut" x="%d" y="%d" width="%d" height="%d"><title>%s</title></rect>`, left, y, d.width()-left, h, html.EscapeString(p.Text))
 		}
 		for _, l := range p.Lanes {
-			d.add(`<rect class="cut" x="%d" y="%d" width="%d" height="%d"><title>%s</title></rect>`, d.x(l)-laneWidth/3, y, laneWidth*2/3, h, html.EscapeString(p.Label))
+			d.add(`<rect class="cut" x="%d" y="%d" width="%d" height="%d"><title>%s</title></rect>`, d.x(l)-laneWidth/3, y, laneWidth*2/3, h, html.EscapeString(p.Text))
 		}
 		d.add(`<text x="%d" y="%d" fill="#a33">%s</text>`, left+2, y+11, html.EscapeString(p.Label))
 	}

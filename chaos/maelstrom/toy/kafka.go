@@ -14,6 +14,10 @@ const hot = "9"
 // maxFired is how often a fault of polls strikes.
 const maxFired = 5
 
+// maxForeseen is how often a message is shown early, until one was surely not
+// under way.
+const maxForeseen = 100
+
 // certain is after how long a message that was shown early cannot have been under
 // way when it was shown.
 const certain = 40 * time.Millisecond
@@ -116,7 +120,7 @@ func (k *kafka) send(client, key string, msg int64) body {
 		k.sent[client] = map[string]int64{}
 	}
 	k.sent[client][key] = offset
-	if k.fault == "lost-write" && msg == 1 {
+	if k.fault == "lost-write" && len(k.logs[key]) == 0 {
 		// It takes a place that nobody will find filled.
 		k.logs[key] = append(k.logs[key], pair{offset, -1})
 		return body{"type": "send_ok", "offset": offset}
@@ -186,7 +190,7 @@ const foretold = time.Second
 
 // foresees reports whether a poll of the key is to show the message after the last.
 func (k *kafka) foresees(key string) bool {
-	if k.fault != "G1c-process" && k.fault != "G1c-realtime" || k.fired == maxFired || k.early != nil && !k.early.done {
+	if k.fault != "G1c-process" && k.fault != "G1c-realtime" || k.fired == maxForeseen || k.early != nil && !k.early.done {
 		return false
 	}
 	of := 0
@@ -241,7 +245,7 @@ func (k *kafka) arrived(client string) {
 		fmt.Fprintln(os.Stderr, OwnSend)
 	}
 	if time.Since(e.at) > certain {
-		k.fired = maxFired // surely sent after it was read: enough
+		k.fired = maxForeseen // surely sent after it was read: enough
 	}
 }
 
