@@ -18,9 +18,9 @@ const maxFired = 5
 // under way.
 const maxForeseen = 100
 
-// certain is after how long a message that was shown early cannot have been under
-// way when it was shown.
-const certain = 40 * time.Millisecond
+// certain is how long after the end of the poll a message that was shown early must
+// come, so that it cannot have been under way by then.
+const certain = 20 * time.Millisecond
 
 // pair is one message of a log.
 type pair struct{ offset, msg int64 }
@@ -46,7 +46,7 @@ type kafka struct {
 type early struct {
 	client, key string
 	pair        pair
-	at          time.Time
+	held        time.Time // when the client's next request came: its poll had ended
 	done        bool
 }
 
@@ -174,7 +174,7 @@ func (k *kafka) answer(client, key string, from int64) []pair {
 		k.fired++
 		p := pair{k.end(key), int64(len(k.logs[key]) + 1)}
 		if !slices.ContainsFunc(k.logs[key], func(q pair) bool { return q.msg == p.msg }) {
-			k.early = &early{client: client, key: key, pair: p, at: time.Now()}
+			k.early = &early{client: client, key: key, pair: p}
 			return append(ps, p)
 		}
 	}
@@ -232,9 +232,13 @@ func (k *kafka) wrong(client, key string, from int64, ps []pair) []pair {
 	return ps
 }
 
-// OwnSend is what the log of the node says when the client that was shown a
-// message early sent it itself: then the cycle needs no real time.
-const OwnSend = "toy: the reader sent it itself"
+// What the log of the node says about a message that was shown early: that the
+// reader sent it itself, so that the cycle needs no real time, or that another
+// began to send it only after the poll had ended.
+const (
+	OwnSend   = "toy: the reader sent it itself"
+	LaterSend = "toy: sent after it was read"
+)
 
 // arrived is called when a message that was shown early has been sent.
 func (k *kafka) arrived(client string) {
@@ -244,8 +248,9 @@ func (k *kafka) arrived(client string) {
 	if client == e.client {
 		fmt.Fprintln(os.Stderr, OwnSend)
 	}
-	if time.Since(e.at) > certain {
-		k.fired = maxForeseen // surely sent after it was read: enough
+	if later := !e.held.IsZero() && time.Since(e.held) > certain; later || k.fault == "G1c-process" {
+		k.fired = maxForeseen // that is enough
+		fmt.Fprintln(os.Stderr, LaterSend)
 	}
 }
 
@@ -255,6 +260,9 @@ func (k *kafka) holds(r request) bool {
 	e := k.early
 	if e == nil || e.done || k.fault != "G1c-realtime" || r.client != e.client || r.body["type"] == "commit_offsets" {
 		return false
+	}
+	if e.held.IsZero() {
+		e.held = time.Now()
 	}
 	key, _ := r.body["key"].(string)
 	return key != e.key || number(r.body["msg"]) != e.pair.msg

@@ -111,9 +111,9 @@ func (s *store) read() []int64 {
 	}
 	s.reads++
 	switch {
-	case s.fault == "lost" && s.reads > 20:
+	case s.fault == "lost" && s.reads > 10:
 		out = slices.DeleteFunc(out, func(v int64) bool { return v == 0 })
-	case s.fault == "stale" && s.reads < 20:
+	case s.fault == "stale" && s.reads < 6:
 		out = []int64{}
 	case s.fault == "duplicated" && len(out) > 0:
 		out = append(out, out[0])
