@@ -1,6 +1,7 @@
 package maelstrom
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -302,5 +303,30 @@ func TestReplies(t *testing.T) {
 		if _, err := pairs(map[string][][]int64{"a": list}); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestEarlyRequests: before a node is initialised clients' requests to it are
+// dropped, and a dropped one does not hold back what was written before it.
+func TestEarlyRequests(t *testing.T) {
+	var out strings.Builder
+	n := &node{name: "n0"}
+	n.current = &process{in: bufio.NewWriter(&out)}
+	start := &Message{Src: "c0", Dest: "n0", Body: json.RawMessage(`{"type":"init"}`), starts: true}
+	request := &Message{Src: "c1", Dest: "n0", Body: json.RawMessage(`{"type":"echo"}`)}
+	peer := &Message{Src: "n1", Dest: "n0", Body: json.RawMessage(`{"type":"hello"}`)}
+	if !n.deliver(peer, false) || !n.deliver(start, false) || n.deliver(request, true) {
+		t.Error("a peer and the starting client are heard, others are not")
+	}
+	if got := out.String(); strings.Count(got, "\n") != 2 || strings.Contains(got, "echo") {
+		t.Errorf("written: %s", got)
+	}
+	n.ready.Store(true)
+	if !n.deliver(request, true) || !strings.Contains(out.String(), "echo") {
+		t.Errorf("an initialised node does not get the request: %s", out.String())
+	}
+	n.current = nil
+	if n.deliver(peer, true) {
+		t.Error("a dead node was heard")
 	}
 }

@@ -132,15 +132,15 @@ func (n *node) deliver(m *Message, quiet bool) bool {
 	if p == nil || p.killed.Load() {
 		return false
 	}
-	if m != nil {
-		if isClient(m.Src) && !m.starts && !n.ready.Load() {
-			return false
-		}
+	early := m != nil && isClient(m.Src) && !m.starts && !n.ready.Load()
+	if m != nil && !early {
 		if _, err := p.in.Write(m.line(nil)); err != nil {
 			return false // its end is told by read
 		}
 	}
-	return !quiet || p.in.Flush() == nil
+	// Also after a message that was dropped: what was written before must not wait.
+	flushed := !quiet || p.in.Flush() == nil
+	return flushed && !early
 }
 
 // kill ends the process with SIGKILL and waits for it.

@@ -262,6 +262,55 @@ func TestKafkaAssignJoins(t *testing.T) {
 	}
 }
 
+// TestKafkaFinal: the last polls go on until all that is known was read, and begin
+// anew when the client was lost.
+func TestKafkaFinal(t *testing.T) {
+	o := Defaults()
+	o.threads, o.FinalLimit = 1, time.Hour
+	k := newKafka(&o)
+	k.first = []string{"1"}
+	k.observe(&history.Op{F: history.Send, Key: "1", Type: history.OK, Offset: 5})
+	k.begin(time.Now())
+	at := func(offsets ...int64) *history.Op {
+		op := &history.Op{F: history.Poll, Type: history.OK, Positions: map[string]int64{"1": 0}, Msgs: map[string][]history.Pair{}}
+		for _, off := range offsets {
+			op.Msgs["1"] = append(op.Msgs["1"], history.Pair{Offset: off, Msg: off})
+		}
+		return op
+	}
+	cases := []struct {
+		name string
+		prev *history.Op
+		want string
+	}{
+		{"at first", nil, history.Crash},
+		{"after the crash", &history.Op{F: history.Crash, Type: history.Info}, history.Assign},
+		{"after an assign that failed", &history.Op{F: history.Assign, Type: history.Fail}, history.Assign},
+		{"after the assign", &history.Op{F: history.Assign, Type: history.OK}, history.Poll},
+		{"nothing yet", at(), history.Poll},
+		{"not all yet", at(0, 4), history.Poll},
+		{"all", at(0, 5), ""},
+		{"a poll that nobody answered", &history.Op{F: history.Poll, Type: history.Info}, history.Assign},
+		{"a poll that was refused", &history.Op{F: history.Poll, Type: history.Fail}, history.Poll},
+	}
+	for _, c := range cases {
+		got := ""
+		if op := k.final(0, c.prev); op != nil {
+			got = op.F
+			if op.F == history.Assign && !op.Seek {
+				t.Errorf("%s: the assign does not seek", c.name)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	k.begin(time.Now().Add(-2 * time.Hour))
+	if op := k.final(0, at()); op != nil {
+		t.Errorf("after the time limit: %s", op.F)
+	}
+}
+
 // TestLinKVGenerator: half the threads of a group only read, and a key is left
 // when 20 processes have touched it.
 func TestLinKVGenerator(t *testing.T) {

@@ -119,6 +119,25 @@ func TestLinKVUndecided(t *testing.T) {
 	}
 }
 
+// TestLinKVFirst: the example is the operation by which it went wrong.
+func TestLinKVFirst(t *testing.T) {
+	h := &hist{}
+	h.kv(0, history.Write, 0, 1, history.OK)
+	h.kv(0, history.Write, 0, 2, history.OK)
+	h.kv(2, history.Write, 0, 3, history.Info)
+	bad := h.kv(1, history.Read, 0, 1, history.OK)
+	h.kv(0, history.Write, 0, 1, history.OK)
+	h.kv(1, history.Read, 0, 1, history.OK)
+	r := LinKV(h.ops, 5*time.Second)
+	const want = "key 0: no order explains its first 4 operations, up to the end of op 3 (process 1, read on n0) of 1"
+	if len(r.Anomalies) != 1 || r.Anomalies[0].Examples[0].Text != want {
+		t.Errorf("got %+v", r.Anomalies)
+	}
+	if at, found := r.First(); !found || at != bad.Completed {
+		t.Errorf("first anomaly at %v, want %v", at, bad.Completed)
+	}
+}
+
 func (h *hist) add(process int, v int64, t history.Outcome) {
 	op := h.begin(process, history.Broadcast)
 	op.Msg = v
