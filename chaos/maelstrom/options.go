@@ -70,6 +70,7 @@ type Options struct {
 	FinalLimit        time.Duration
 	CheckLimit        time.Duration // of the search for an order, per key
 	RequestTimeout    time.Duration // of a client; 0: Maelstrom's
+	MaxOps            int           // the main phase ends after so many operations; 0: at the time limit
 	threads           int
 	availabilityLimit float64
 }

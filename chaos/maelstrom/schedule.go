@@ -72,7 +72,7 @@ func (o *Options) gap(i int) time.Duration {
 }
 
 // mainPhase dispatches operations at their times to free threads until the time
-// limit, then waits for those under way.
+// limit or the last one wanted, then waits for those under way.
 func (r *runner) mainPhase() {
 	next, crash, i := time.Duration(-1), time.Duration(-1), 0
 	if r.o.Rate > 0 {
@@ -84,7 +84,7 @@ func (r *runner) mainPhase() {
 	}
 	for crashes := 0; !r.c.ended(); {
 		now := r.rec.Now() - r.base
-		if now >= r.o.TimeLimit {
+		if now >= r.o.TimeLimit || r.o.MaxOps > 0 && i == r.o.MaxOps {
 			break
 		}
 		r.collect()

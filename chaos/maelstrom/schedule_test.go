@@ -48,7 +48,7 @@ func TestSeedRepeatsSchedule(t *testing.T) {
 			t.Parallel()
 			two := func(seed uint64) ([]string, []string) {
 				o := short(t, workload, "")
-				o.Seed, o.NodeCount, o.Nemesis, o.Concurrency, o.FinalLimit = seed, 3, []string{"partition", "pause"}, "9", time.Millisecond
+				o.Seed, o.NodeCount, o.Nemesis, o.Concurrency, o.FinalLimit, o.RequestTimeout = seed, 3, []string{"partition", "pause"}, "9", time.Millisecond, 700*time.Millisecond
 				return asked(t, o)
 			}
 			ops1, acts1 := two(7)
@@ -56,7 +56,7 @@ func TestSeedRepeatsSchedule(t *testing.T) {
 			ops3, acts3 := two(8)
 			// How far a run comes is the machine's; the way there is not.
 			n := min(len(ops1), len(ops2))
-			if n < 30 || !slices.Equal(ops1[:n], ops2[:n]) {
+			if n < 250 || !slices.Equal(ops1[:n], ops2[:n]) {
 				t.Errorf("%d operations in common, and they differ", n)
 			}
 			if m := min(len(acts1), len(acts2)); m == 0 || !slices.Equal(acts1[:m], acts2[:m]) {

@@ -35,7 +35,7 @@ type kafka struct {
 	sent      map[string]map[string]int64 // offset of each client's last send, by key
 	shown     bool                        // nonmonotonic-send: the hot key may be polled
 	fired     int
-	began     time.Time
+	sends     int
 	recent    []string // keys of the last sends, newest last
 	early     *early
 	freed     []string
@@ -51,7 +51,7 @@ type early struct {
 }
 
 func newKafka(fault string) *kafka {
-	k := &kafka{fault: fault, step: 1, logs: map[string][]pair{}, committed: map[string]int64{}, reached: map[string]int64{}, sent: map[string]map[string]int64{}, began: time.Now()}
+	k := &kafka{fault: fault, step: 1, logs: map[string][]pair{}, committed: map[string]int64{}, reached: map[string]int64{}, sent: map[string]map[string]int64{}}
 	switch fault {
 	case "committed-unknown", "nonmonotonic-send":
 		k.step = 10
@@ -106,6 +106,7 @@ func (k *kafka) send(client, key string, msg int64) body {
 		k.logs[key] = []pair{{0, 777}}
 	}
 	offset := k.next(key)
+	k.sends++
 	k.recent = append(k.recent, key)
 	k.recent = k.recent[max(0, len(k.recent)-recentSends):]
 	if e := k.early; e != nil && !e.done && e.key == key && e.pair.msg == msg {
@@ -184,9 +185,9 @@ func (k *kafka) answer(client, key string, from int64) []pair {
 // recentSends are looked at to see which key will surely be sent to again.
 const recentSends = 6
 
-// foretold is for how long after the start messages are shown early: later the
-// run might end before they are sent.
-const foretold = time.Second
+// foretold is during how many sends messages are shown early: later the run might
+// end before they are sent.
+const foretold = 150
 
 // foresees reports whether a poll of the key is to show the message after the last.
 func (k *kafka) foresees(key string) bool {
@@ -199,7 +200,7 @@ func (k *kafka) foresees(key string) bool {
 			of++
 		}
 	}
-	return of >= recentSends/2 && time.Since(k.began) < foretold
+	return of >= recentSends/2 && k.sends < foretold
 }
 
 func (k *kafka) rank(key string, p pair) int { return slices.Index(k.logs[key], p) }

@@ -85,6 +85,9 @@ func Run(in io.Reader, out io.Writer, fault string) error {
 func (n *node) handle(e envelope) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.id == "" && e.Body["type"] != "init" {
+		return nil // another node was started earlier; it must ask again
+	}
 	switch e.Body["type"] {
 	case "init":
 		if err := n.init(e); err != nil {
