@@ -43,14 +43,14 @@ func TestMaelstrom(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{"valid", []string{"-w", "lin-kv", "--bin", bin, "--time-limit", "1", "--rate", "50", "--json", file("ok.jsonl"), "--", "maelstrom", "toy"}, 0, "lin-kv, seed 1: valid", "lin-kv: starting 1 nodes"},
-		{"invalid", []string{"-w", "unique-ids", "--bin", bin, "--time-limit", "1", "--rate", "100", "--seed", "4", "--html", file("bad.html"), "--", "maelstrom", "toy", "--fault", "duplicate-id"}, 1,
-			"duplicate-id ×", "repeat with: drill maelstrom -w unique-ids --bin " + bin + " --rate 100 --time-limit 1 --seed 4 -- maelstrom toy --fault duplicate-id"},
+		{"valid", []string{"-w", "lin-kv", "--bin", bin, "--time-limit", "3", "--rate", "50", "--json", file("ok.jsonl"), "--", "maelstrom", "toy"}, 0, "lin-kv, seed 1: valid", "lin-kv: starting 1 nodes"},
+		{"invalid", []string{"-w", "unique-ids", "--bin", bin, "--time-limit", "2", "--rate", "100", "--seed", "4", "--html", file("bad.html"), "--", "maelstrom", "toy", "--fault", "duplicate-id"}, 1,
+			"duplicate-id ×", "repeat with: drill maelstrom -w unique-ids --bin " + bin + " --rate 100 --time-limit 2 --seed 4 -- maelstrom toy --fault duplicate-id"},
 		{"unknown", []string{"-w", "echo", "--bin", bin, "--time-limit", "0.2", "--rate", "0", "--", "maelstrom", "toy"}, 2, "nothing was shown", "repeat with"},
-		{"several tests", []string{"-w", "echo", "--bin", bin, "--time-limit", "0.5", "--rate", "50", "--test-count", "2", "--data", file("two"), "--", "maelstrom", "toy"}, 0, "echo, seed 2: valid", ""},
+		{"several tests", []string{"-w", "echo", "--bin", bin, "--time-limit", "1", "--rate", "50", "--test-count", "2", "--data", file("two"), "--", "maelstrom", "toy"}, 0, "echo, seed 2: valid", ""},
 		{"crash", []string{"-w", "echo", "--bin", bin, "--time-limit", "1", "--", "maelstrom", "toy", "--fault", "bad-line"}, 255, "echo, seed 1: crash", "n0 wrote a line that is no message"},
 		{"no node at all", []string{"-w", "echo", "--bin", "false", "--time-limit", "1"}, 255, "crash", "n0 crashed with exit status 1"},
-		{"logs", []string{"-w", "echo", "--bin", bin, "--time-limit", "0.3", "--rate", "30", "--log-net-send", "--log-net-recv", "--log-stderr", "--", "maelstrom", "toy"}, 0, "valid", `recv {"id":1,"src":"n0","dest":"c0","body":{"in_reply_to":1,"type":"init_ok"}}`},
+		{"logs", []string{"-w", "echo", "--bin", bin, "--time-limit", "1", "--rate", "30", "--log-net-send", "--log-net-recv", "--log-stderr", "--", "maelstrom", "toy"}, 0, "valid", `recv {"id":1,"src":"n0","dest":"c0","body":{"in_reply_to":1,"type":"init_ok"}}`},
 		{"no workload", []string{"--bin", bin}, 254, "", "-w is missing"},
 		{"unknown flag", []string{"--loss", "5"}, 254, "", "unknown flag: --loss"},
 		{"bad value", []string{"-w", "echo", "--bin", bin, "--rate", "fast"}, 254, "", `invalid argument "fast" for "--rate"`},
