@@ -29,9 +29,13 @@ func TestMain(m *testing.M) {
 	}
 	// A run waits more than it computes: let many run beside each other.
 	flag.Parse()
-	if err := flag.Set("test.parallel", "10"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "10"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
 	}
 	os.Exit(m.Run())
 }

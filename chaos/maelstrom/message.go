@@ -64,12 +64,21 @@ func (m *Message) line(buf []byte) []byte {
 	buf = append(buf, `{"id":`...)
 	buf = strconv.AppendInt(buf, m.ID, 10)
 	buf = append(buf, `,"src":`...)
-	buf = strconv.AppendQuote(buf, m.Src)
+	buf = appendString(buf, m.Src)
 	buf = append(buf, `,"dest":`...)
-	buf = strconv.AppendQuote(buf, m.Dest)
+	buf = appendString(buf, m.Dest)
 	buf = append(buf, `,"body":`...)
 	buf = append(buf, m.Body...)
 	return append(buf, '}', '\n')
+}
+
+// appendString appends a string as JSON. Names need no escaping, as a rule.
+func appendString(buf []byte, s string) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always encodes
+	}
+	return append(buf, text...)
 }
 
 // head is what every body may have.

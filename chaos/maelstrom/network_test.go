@@ -3,6 +3,7 @@ package maelstrom
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -251,6 +252,7 @@ func TestParseLine(t *testing.T) {
 func FuzzParseLine(f *testing.F) {
 	f.Add([]byte(`{"id":1,"src":"n0","dest":"c1","body":{"type":"x"}}`))
 	f.Add([]byte(`{"src":"n0","dest":"c1","body":{}} x`))
+	f.Add([]byte(`{"src":"\u0001","dest":"\ud800","body":{}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		m, err := parseLine(line)
 		if err == nil && !json.Valid(m.line(nil)) {
@@ -329,4 +331,41 @@ func TestEarlyRequests(t *testing.T) {
 	if n.deliver(peer, true) {
 		t.Error("a dead node was heard")
 	}
+}
+
+// TestServicesAnswer: services are peers on the network, and what cannot be
+// answered is dropped.
+func TestServicesAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options(0)
+		o.NodeCount = 1
+		c := newCluster(o, history.NewRecorder(), t.TempDir())
+		client := c.r.open(c.closed)
+		for _, name := range []string{"lin-kv", "seq-kv", "lww-kv"} {
+			if err := client.Call(name, time.Second, map[string]any{"type": "write", "key": "a", "value": 3}, nil); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		var v, ts int
+		if err := client.Call("lin-kv", time.Second, map[string]any{"type": "read", "key": "a"}, map[string]any{"value": &v}); err != nil || v != 3 {
+			t.Errorf("read %d, %v", v, err)
+		}
+		var remote *RemoteError
+		if err := client.Call("lin-kv", time.Second, map[string]any{"type": "read", "key": "b"}, map[string]any{"value": &v}); !errors.As(err, &remote) || remote.Code != 20 {
+			t.Errorf("a missing key: %v", err)
+		}
+		if err := client.Call("lin-tso", time.Second, map[string]any{"type": "ts"}, map[string]any{"ts": &ts}); err != nil || ts != 0 {
+			t.Errorf("ts %d, %v", ts, err)
+		}
+		for _, body := range []string{`{"type":"read","key":"a"}`, `{"type":"error","in_reply_to":1,"msg_id":2}`, `{"msg_id":"x"}`} {
+			if err := c.r.send(&Message{Src: client.name, Dest: "lin-kv", Body: json.RawMessage(body)}); err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if c.failure() != nil || c.r.all.Sent != 15 {
+			t.Errorf("%d messages, %v: six requests, six replies, and three that get none", c.r.all.Sent, c.failure())
+		}
+		c.stop()
+	})
 }
