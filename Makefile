@@ -15,6 +15,7 @@ test:
 race:
 	$(GO) test -race ./node/host/... ./storage/vfs
 	$(GO) test -race ./storage -crash-states 1
+	$(GO) test -race -skip Calibration ./chaos/maelstrom
 	$(GO) test -race -skip 'A1|A4|IdleRejoin|Assertions' ./chaos/live
 
 drills:
