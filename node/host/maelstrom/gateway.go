@@ -33,11 +33,19 @@ type task interface {
 	take(g *gateway, now node.Now, i int, f *wire.Frame) (verdict, *rpc.RPCError)
 	// harmless: a part without an answer did nothing that matters.
 	harmless() bool
+	// definite: an error may promise that nothing happened, when nothing did.
+	definite() bool
 	// limit is how long the client waits.
 	limit(p *Profile) time.Duration
 	// reply is the answer when all parts are done.
 	reply() any
 }
+
+// partial is a task whose answer may leave parts out, once it has waited.
+type partial interface{ partly(age time.Duration) bool }
+
+// ending is a task that wants to know that it is over.
+type ending interface{ ended() }
 
 // operation is a task under way.
 type operation struct {
@@ -163,6 +171,10 @@ func (g *gateway) sendAll(now node.Now) {
 	for _, op := range todo {
 		op.waiting = false
 		if op.over {
+			continue
+		}
+		if p, ok := op.task.(partial); ok && op.touched && p.partly(now.Mono.Sub(op.began)) {
+			g.finish(op)
 			continue
 		}
 		t := g.target(now, op.task.where(g, now, op.began))
@@ -318,9 +330,16 @@ func (g *gateway) receive(now node.Now, e *end, f *wire.Frame) {
 	}
 }
 
+func (op *operation) end() {
+	op.over = true
+	if e, ok := op.task.(ending); ok {
+		e.ended()
+	}
+}
+
 // finish answers an operation all of whose parts are done.
 func (g *gateway) finish(op *operation) {
-	op.over = true
+	op.end()
 	if body := op.task.reply(); body != nil {
 		g.h.reply(&op.msg, body)
 	}
@@ -329,8 +348,12 @@ func (g *gateway) finish(op *operation) {
 // fail answers with an error. A definite one is believed only if no part happened
 // and none is under way.
 func (g *gateway) fail(op *operation, err *rpc.RPCError) {
-	op.over = true
-	if rpc.Definite(err.Code) && !op.task.harmless() && (op.touched || op.open > 0) {
+	op.end()
+	switch {
+	case !rpc.Definite(err.Code):
+	case !op.task.definite():
+		err = rpc.NewRPCError(rpc.Crash, err.Text)
+	case !op.task.harmless() && (op.touched || op.open > 0):
 		err = rpc.NewRPCError(rpc.Crash, "part of it may have happened: "+err.Text)
 	}
 	if op.msg.Src != "" {

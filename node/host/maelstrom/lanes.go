@@ -8,8 +8,12 @@ import (
 	"lockstep/storage"
 )
 
-// maxLaneOps bounds what waits in one lane; machines keep far below it.
-const maxLaneOps = 1 << 16
+const (
+	// maxLaneOps bounds what waits in one lane; machines keep far below it.
+	maxLaneOps = 1 << 16
+	// readers is how many cold reads run at once.
+	readers = 4
+)
 
 // lanes perform a machine's disk work beside the loop, in order within a lane.
 type lanes struct {
@@ -32,7 +36,13 @@ func startLanes(disk host.Doer, done func(*storage.Result)) *lanes {
 	for i := range l.queue {
 		q := &l.queue[i]
 		q.ready = sync.NewCond(&q.mu)
-		l.work.Go(func() { l.run(q) })
+		workers := 1
+		if storage.Lane(i) == storage.LaneRead {
+			workers = readers
+		}
+		for range workers {
+			l.work.Go(func() { l.run(q) })
+		}
 	}
 	return l
 }
@@ -58,7 +68,12 @@ func (l *lanes) run(q *laneQueue) {
 			q.mu.Unlock()
 			return
 		}
-		batch, q.ops = q.ops, batch[:0]
+		n := len(q.ops)
+		if q == &l.queue[storage.LaneRead] {
+			n = 1 // the rest is for the other readers
+		}
+		batch = append(batch[:0], q.ops[:n]...)
+		q.ops = q.ops[:copy(q.ops, q.ops[n:])]
 		q.mu.Unlock()
 		for _, op := range batch {
 			r := l.disk.Do(op)

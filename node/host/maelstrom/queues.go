@@ -92,6 +92,7 @@ type onMaster struct{}
 func (onMaster) where(g *gateway, now node.Now, began node.Time) string { return g.master }
 func (onMaster) limit(p *Profile) time.Duration                         { return p.Answer }
 func (onMaster) harmless() bool                                         { return false }
+func (onMaster) definite() bool                                         { return true }
 
 // sendTask appends one message. It is sent once; only a refusal, which says that
 // nothing was stored, is followed by another try.
@@ -191,11 +192,15 @@ func (t *createTask) request(int) (int32, any, []byte) {
 }
 
 func (t *createTask) take(g *gateway, now node.Now, _ int, f *wire.Frame) (verdict, *rpc.RPCError) {
-	// Whatever the answer, sends go on: one that finds no topic asks for it again.
-	delete(g.creating, t.topic)
-	g.againAt = now.Mono
+	if f.Head.Code != wire.CodeSuccess {
+		return partAgain, nil
+	}
+	g.againAt = now.Mono // the sends that wait for it
 	return partDone, nil
 }
+
+// ended lets sends go on: one that still finds no topic asks for it again.
+func (t *createTask) ended() { delete(t.g.creating, t.topic) }
 
 func (t *createTask) limit(p *Profile) time.Duration { return p.Answer }
 func (t *createTask) reply() any                     { return nil }
@@ -229,8 +234,12 @@ func newPoll(m *rpc.Message) (task, error) {
 	return &pollTask{places: places, offsets: offsets, got: make([][]polled, len(places))}, err
 }
 
-// localAfter is how long a poll looks for the master.
-const localAfter = 400 * time.Millisecond
+// localAfter is how long a poll looks for the master, and partlyAfter how long it
+// waits for every key: after that it answers with the keys it has.
+const (
+	localAfter  = 400 * time.Millisecond
+	partlyAfter = 2 * time.Second
+)
 
 func (t *pollTask) parts() int     { return len(t.places) }
 func (t *pollTask) harmless() bool { return true }
@@ -241,6 +250,8 @@ func (t *pollTask) where(g *gateway, now node.Now, began node.Time) string {
 	}
 	return g.master
 }
+
+func (t *pollTask) partly(age time.Duration) bool { return age >= partlyAfter }
 
 func (t *pollTask) request(i int) (int32, any, []byte) {
 	p := t.places[i]
@@ -334,6 +345,13 @@ func newCommit(m *rpc.Message) (task, error) {
 }
 
 func (t *commitTask) parts() int { return len(t.places) }
+
+// definite: Maelstrom's client commits inside its poll. A definite error there
+// makes the whole poll count as one that never happened, although the client has
+// moved on past its messages, and the next poll looks like a skip. An indefinite one
+// ends that client, which is what a consumer that cannot commit should do.
+func (t *commitTask) definite() bool { return false }
+
 func (t *commitTask) request(i int) (int32, any, []byte) {
 	p := t.places[i]
 	return wire.ReqUpdateConsumerOffset, wire.UpdateOffsetRequest{ConsumerGroup: group, Topic: p.topic, QueueID: p.queue, CommitOffset: t.offsets[i] + 1}, nil

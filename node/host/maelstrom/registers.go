@@ -76,6 +76,7 @@ func newRegister(m *rpc.Message) (task, error) {
 
 func (t *registerTask) parts() int                     { return 1 }
 func (t *registerTask) harmless() bool                 { return t.code == wire.ReqReadRegister }
+func (t *registerTask) definite() bool                 { return true }
 func (t *registerTask) limit(p *Profile) time.Duration { return p.AnswerRegister }
 
 // where is the leading controller, as the local one knows it.
