@@ -96,10 +96,15 @@ type gateway struct {
 	creating map[string]bool // topics being made
 	master   string          // address of the master by the record applied locally
 	applied  uint64          // that record's place
+	room     int             // parts that this batch may still send
 }
 
 // retryPause is between two tries of a part that did nothing.
 const retryPause = 25 * time.Millisecond
+
+// maxStarted bounds the parts sent in one batch, so that a request for thousands of
+// keys does not hold up the others.
+const maxStarted = 4096
 
 // maxOperations bounds the requests under way; one more is answered "not now".
 const maxOperations = 1 << 16
@@ -108,20 +113,20 @@ func newGateway(h *Host) *gateway {
 	return &gateway{h: h, targets: map[string]*target{}, creating: map[string]bool{}, againAt: node.Never}
 }
 
-// begin starts a client's request.
-func (g *gateway) begin(now node.Now, m rpc.Message, t task) {
+// begin starts a client's request that was read at the time at.
+func (g *gateway) begin(at node.Time, m rpc.Message, t task) {
 	if len(g.queue[0])+len(g.queue[1]) >= maxOperations {
 		g.h.reply(&m, rpc.NewRPCError(rpc.TemporarilyUnavailable, "too many requests are under way; nothing was done"))
 		return
 	}
-	g.start(now, m, t)
+	g.start(at, m, t)
 }
 
-func (g *gateway) start(now node.Now, m rpc.Message, t task) {
+func (g *gateway) start(at node.Time, m rpc.Message, t task) {
 	n := t.parts()
-	op := &operation{task: t, msg: m, began: now.Mono, state: make([]partState, n), left: n}
+	op := &operation{task: t, msg: m, began: at, state: make([]partState, n), left: n}
 	limit := t.limit(&g.h.o.Profile)
-	op.deadline = now.Mono.Add(limit)
+	op.deadline = at.Add(limit)
 	class := 0
 	if limit != g.h.o.Profile.Answer {
 		class = 1
@@ -132,7 +137,7 @@ func (g *gateway) start(now node.Now, m rpc.Message, t task) {
 		return
 	}
 	g.wait(op)
-	g.againAt = now.Mono
+	g.againAt = at
 }
 
 // wait puts op among those that have parts to send.
@@ -143,9 +148,12 @@ func (g *gateway) wait(op *operation) {
 	}
 }
 
+// batch begins a batch.
+func (g *gateway) batch() { g.room = maxStarted }
+
 // settle sends what can be sent and ends what is too late.
 func (g *gateway) settle(now node.Now) {
-	if now.Mono >= g.againAt {
+	if now.Mono >= g.againAt && g.room > 0 {
 		g.sendAll(now)
 	}
 	for i := range g.queue {
@@ -183,12 +191,18 @@ func (g *gateway) sendAll(now node.Now) {
 			continue
 		}
 		for i, s := range op.state {
-			if s == partIdle {
+			if s == partIdle && g.room > 0 {
+				g.room--
 				g.send(now, t, op, i)
+			} else if s == partIdle {
+				g.wait(op)
 			}
 		}
 	}
-	if len(g.waiting) > 0 {
+	switch {
+	case g.room == 0:
+		g.againAt = now.Mono // the next batch goes on
+	case len(g.waiting) > 0:
 		g.againAt = now.Mono.Add(retryPause)
 	}
 }
@@ -341,7 +355,7 @@ func (op *operation) end() {
 func (g *gateway) finish(op *operation) {
 	op.end()
 	if body := op.task.reply(); body != nil {
-		g.h.reply(&op.msg, body)
+		g.answer(op, body)
 	}
 }
 
@@ -357,7 +371,19 @@ func (g *gateway) fail(op *operation, err *rpc.RPCError) {
 		err = rpc.NewRPCError(rpc.Crash, "part of it may have happened: "+err.Text)
 	}
 	if op.msg.Src != "" {
-		g.h.reply(&op.msg, err)
+		g.answer(op, err)
+	}
+}
+
+// tooLate is how long after its deadline an answer may still go: less than from the
+// deadline to the client's own limit.
+const tooLate = 300 * time.Millisecond
+
+// answer writes the answer, unless a batch took so long that the client has given
+// up: then it may be gone, and nothing may be sent to a name that is gone.
+func (g *gateway) answer(op *operation, body any) {
+	if limit := op.task.limit(&g.h.o.Profile); g.h.clock().Mono < op.deadline.Add(min(tooLate, limit/20)) {
+		g.h.reply(&op.msg, body)
 	}
 }
 

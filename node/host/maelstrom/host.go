@@ -153,6 +153,7 @@ type fact struct {
 	kind   factKind
 	msg    rpc.Message
 	task   task
+	at     node.Time // factRequest: when it was read
 	say    gossipMessage
 	packet []byte
 	lanes  *lanes
@@ -237,7 +238,7 @@ func (h *Host) tell(now node.Now, f *fact) {
 		h.net.receive(now, f.msg.Src, f.packet)
 	case factRequest:
 		h.wake(now)
-		h.gate.begin(now, f.msg, f.task)
+		h.gate.begin(f.at, f.msg, f.task)
 	case factGossip:
 		h.gossip.receive(now, &f.msg, &f.say)
 	case factDisk:
@@ -265,6 +266,7 @@ func (h *Host) wake(now node.Now) {
 
 // settle hands on what each part has for the others until none has anything.
 func (h *Host) settle(now node.Now) {
+	h.gate.batch()
 	for round := 0; ; round++ {
 		for _, s := range h.seats {
 			s.settle(now)

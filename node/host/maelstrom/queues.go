@@ -176,7 +176,7 @@ type createTask struct {
 func (g *gateway) create(now node.Now, topic string) {
 	if !g.creating[topic] {
 		g.creating[topic] = true
-		g.start(now, rpc.Message{}, &createTask{g: g, topic: topic})
+		g.start(now.Mono, rpc.Message{}, &createTask{g: g, topic: topic})
 	}
 }
 

@@ -58,7 +58,7 @@ func (h *Host) request(m rpc.Message, read func(*rpc.Message) (task, error)) err
 		return err
 	}
 	m.Body = nil // the task has what it needs
-	if !h.box.put(fact{kind: factRequest, msg: m, task: t}) {
+	if !h.box.put(fact{kind: factRequest, at: h.clock().Mono, msg: m, task: t}) {
 		return rpc.NewRPCError(rpc.TemporarilyUnavailable, "too many requests wait; nothing was done")
 	}
 	return nil
