@@ -393,8 +393,11 @@ func (g *gateway) expire(now node.Now, q []*operation) []*operation {
 		op := q[0]
 		q[0] = nil
 		q = q[1:]
+		_, partly := op.task.(partial)
 		switch {
 		case op.over:
+		case partly && op.touched:
+			g.finish(op)
 		case op.task.harmless() || !op.touched && op.open == 0:
 			g.fail(op, rpc.NewRPCError(rpc.TemporarilyUnavailable, "no server of the group could take the request in time; nothing was done"))
 		default:

@@ -45,7 +45,7 @@ type Profile struct {
 func DefaultProfile(scale int) Profile {
 	ms := time.Millisecond * time.Duration(max(scale, 1))
 	return Profile{
-		GiveUp: 1500 * ms, KeepAlive: 400 * ms, AckDelay: 20 * ms, ResendMin: 80 * ms, ResendMax: 500 * ms,
+		GiveUp: 1500 * ms, KeepAlive: 400 * ms, AckDelay: 70 * ms, ResendMin: 150 * ms, ResendMax: 500 * ms,
 		Tick: 50 * ms, ElectionTicks: 12, HeartbeatTicks: 3,
 		BrokerHeartbeat: 250 * ms, BrokerSilence: 1500 * ms, Scan: 250 * ms, FirstElection: 500 * ms,
 		Lease: 3000 * ms, LeaseMargin: 500 * ms, ControllerCommit: 400 * ms, ControllerRequest: 1000 * ms,

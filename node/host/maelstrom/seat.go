@@ -1,9 +1,11 @@
 package maelstrom
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -134,6 +136,9 @@ func (s *seat) exit(now node.Now, e node.Exit) {
 }
 
 func (s *seat) log(e *event.Event) {
+	if !s.h.o.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
 	s.h.o.Log.Debug(e.Kind.String(), "node", s.h.self, "broker", e.Broker, "epoch", e.Epoch, "set", fmt.Sprint(e.Set), "count", e.Count, "code", e.Code, "text", e.Text)
 }
 
