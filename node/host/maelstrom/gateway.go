@@ -97,6 +97,7 @@ type gateway struct {
 	master   string          // address of the master by the record applied locally
 	applied  uint64          // that record's place
 	room     int             // parts that this batch may still send
+	bigPolls int             // polls of many keys so far
 }
 
 // retryPause is between two tries of a part that did nothing.

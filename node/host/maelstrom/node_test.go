@@ -42,7 +42,7 @@ func TestProfile(t *testing.T) {
 	if err := p.Validate(3); err == nil || !strings.Contains(err.Error(), "writeLeaseMillis") {
 		t.Errorf("a short lease: %v", err)
 	}
-	if s := DefaultProfile(1).String(); !strings.Contains(s, "lease 3s") || strings.Contains(s, "\n") {
+	if s := DefaultProfile(1).String(); !strings.Contains(s, "lease 3.2s") || strings.Contains(s, "\n") {
 		t.Errorf("%q", s)
 	}
 }

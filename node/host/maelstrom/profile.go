@@ -46,9 +46,9 @@ func DefaultProfile(scale int) Profile {
 	ms := time.Millisecond * time.Duration(max(scale, 1))
 	return Profile{
 		GiveUp: 1500 * ms, KeepAlive: 400 * ms, AckDelay: 70 * ms, ResendMin: 150 * ms, ResendMax: 500 * ms,
-		Tick: 50 * ms, ElectionTicks: 12, HeartbeatTicks: 3,
-		BrokerHeartbeat: 250 * ms, BrokerSilence: 1500 * ms, Scan: 250 * ms, FirstElection: 500 * ms,
-		Lease: 3000 * ms, LeaseMargin: 500 * ms, ControllerCommit: 400 * ms, ControllerRequest: 1000 * ms,
+		Tick: 100 * ms, ElectionTicks: 6, HeartbeatTicks: 2,
+		BrokerHeartbeat: 500 * ms, BrokerSilence: 1600 * ms, Scan: 250 * ms, FirstElection: 500 * ms,
+		Lease: 3200 * ms, LeaseMargin: 500 * ms, ControllerCommit: 400 * ms, ControllerRequest: 1000 * ms,
 		Redial: 200 * ms, Metadata: 1000 * ms, HAHeartbeat: 500 * ms, HAHousekeeping: 2500 * ms,
 		NotCatchup: 1500 * ms, CheckSet: 250 * ms, Join: 1000 * ms, CommitOffsets: 5 * ms, Replicas: 4000 * ms,
 		Answer: 4500 * time.Millisecond, AnswerRegister: 950 * time.Millisecond,

@@ -205,14 +205,34 @@ func (t *createTask) ended() { delete(t.g.creating, t.topic) }
 func (t *createTask) limit(p *Profile) time.Duration { return p.Answer }
 func (t *createTask) reply() any                     { return nil }
 
-// pollTask reads each key from an offset on. While no master can be reached the
-// local replica answers: what it shows is confirmed, and may be old.
+// pollTask reads each key from an offset on, at the master. The local replica
+// answers while no master can be reached, and three of four polls of many keys: what
+// it shows is confirmed, and may be old, and carrying whole logs between nodes that
+// both have them would hold up everything else.
 type pollTask struct {
 	onMaster
 	places  []place
 	offsets []int64
 	got     [][]polled
+	at      pollAt
 }
+
+// pollAt says where a poll reads.
+type pollAt uint8
+
+const (
+	pollUndecided pollAt = iota
+	pollMaster
+	pollLocal
+)
+
+const (
+	// manyKeys is from how many keys on a poll may read the local replica.
+	manyKeys = 64
+	// freshEvery: one in so many of these reads the master all the same, so that a
+	// replica that hangs hides nothing for ever.
+	freshEvery = 4
+)
 
 // polled is one message.
 type polled struct {
@@ -245,7 +265,15 @@ func (t *pollTask) parts() int     { return len(t.places) }
 func (t *pollTask) harmless() bool { return true }
 
 func (t *pollTask) where(g *gateway, now node.Now, began node.Time) string {
-	if now.Mono >= began.Add(localAfter) && (g.master == "" || g.target(now, g.master) == nil) {
+	if t.at == pollUndecided {
+		t.at = pollMaster
+		if len(t.places) >= manyKeys {
+			if g.bigPolls++; g.bigPolls%freshEvery != 0 {
+				t.at = pollLocal
+			}
+		}
+	}
+	if t.at == pollLocal || now.Mono >= began.Add(localAfter) && (g.master == "" || g.target(now, g.master) == nil) {
 		return addrOf(g.h.index, portBroker)
 	}
 	return g.master

@@ -51,13 +51,13 @@ func (kv *KV) ReadInto(ctx context.Context, key string, v any) error {
 	return nil
 }
 
-// Read reads a key. A whole number is an int64, whatever its size.
+// Read reads a key. A whole number is an int and keeps all its digits.
 func (kv *KV) Read(ctx context.Context, key string) (any, error) {
 	var raw json.RawMessage
 	if err := kv.ReadInto(ctx, key, &raw); err != nil {
 		return nil, err
 	}
-	var n int64
+	var n int
 	if json.Unmarshal(raw, &n) == nil {
 		return n, nil
 	}

@@ -238,7 +238,7 @@ func TestRPC(t *testing.T) {
 	for n.ID() == "" && ctx.Err() == nil {
 	}
 	kv := NewLinKV(n)
-	if v, err := kv.Read(ctx, "k"); err != nil || v != int64(9007199254740993) {
+	if v, err := kv.Read(ctx, "k"); err != nil || v != 9007199254740993 {
 		t.Errorf("%v (%T), %v", v, v, err)
 	}
 	if v, err := kv.ReadInt(ctx, "k"); err != nil || v != 9007199254740993 {
