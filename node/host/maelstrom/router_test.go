@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,7 +94,7 @@ func (r *router) start(name string) {
 	r.nodes[name] = p
 	r.mu.Unlock()
 	go func() {
-		err := Run(Options{Node: n, Data: r.data, Log: slog.New(slog.NewTextHandler(p.report, &slog.HandlerOptions{Level: slog.LevelInfo}))})
+		err := Run(Options{Node: n, Data: r.data, Log: slog.New(slog.NewTextHandler(p.report, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		out.Close()
 		p.ended <- err
 	}()
@@ -255,13 +256,18 @@ func (r *router) must(node, body, want string, limit time.Duration) map[string]a
 	}
 }
 
-func (r *router) reports() (out string) {
+// reports are the last lines of what the nodes say, refusals of requests left out.
+func (r *router) reports() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var out []string
 	for _, n := range r.names {
 		if p := r.nodes[n]; p != nil {
-			out += p.report.String()
+			lines := slices.DeleteFunc(strings.Split(p.report.String(), "\n"), func(l string) bool {
+				return strings.Contains(l, "msg=RequestRefused") || strings.Contains(l, "msg=Lease")
+			})
+			out = append(out, lines[max(0, len(lines)-120):]...)
 		}
 	}
-	return out
+	return strings.Join(out, "\n")
 }
