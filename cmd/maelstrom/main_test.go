@@ -46,7 +46,7 @@ func TestNoFolder(t *testing.T) {
 	out, report, err := run(t, `{"src":"c0","dest":"n0","body":{"type":"init","msg_id":1,"node_id":"n0","node_ids":["n0"]}}
 {"src":"c1","dest":"n0","body":{"type":"echo","msg_id":1,"echo":"hi"}}
 `, "--data", "/dev/null/x")
-	if err != nil || !strings.Contains(out, `"code":13`) || !strings.Contains(out, `"code":11`) || !strings.Contains(report, "data folder") {
+	if err != nil || !strings.Contains(out, `"code":13`) || strings.Count(out, "\n") != 1 || !strings.Contains(report, "data folder") {
 		t.Errorf("%q, %q, %v", out, report, err)
 	}
 }

@@ -85,9 +85,20 @@ func (n *Node) Init(id string, nodeIDs []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.id, n.ids = id, slices.Clone(nodeIDs)
-	n.names[id] = true
+	for _, name := range append([]string{id}, nodeIDs...) {
+		if name != "" {
+			n.names[name] = true
+		}
+	}
+}
+
+// forgetNames undoes an Init that failed.
+func (n *Node) forgetNames(nodeIDs []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.id, n.ids = "", nil
 	for _, name := range nodeIDs {
-		n.names[name] = true
+		delete(n.names, name)
 	}
 }
 
@@ -193,6 +204,8 @@ func (n *Node) take(line []byte) {
 		n.initialise(m)
 	case n.ID() == "":
 		n.logf("dropped a %q of %s that came before init", head.Type, m.Src)
+	case m.Dest != "" && m.Dest != n.ID():
+		n.refuse(m, NodeNotFound, "this is "+n.ID()+", not "+clip(m.Dest))
 	default:
 		n.dispatch(m)
 	}
@@ -231,26 +244,26 @@ func (n *Node) initialise(m Message) {
 	}
 	err := m.Decode(&b)
 	switch {
-	case err != nil:
-		n.fail(m, err)
-		return
-	case b.NodeID == "":
-		n.refuse(m, MalformedRequest, "init has no node_id")
-		return
 	case n.ID() != "":
 		n.refuse(m, MalformedRequest, "this node is initialised already, as "+n.ID())
 		return
+	case err != nil:
+	case b.NodeID == "":
+		err = NewRPCError(MalformedRequest, "init has no node_id")
 	case m.Dest != "" && m.Dest != b.NodeID:
-		n.refuse(m, MalformedRequest, "init for "+b.NodeID+" was sent to "+m.Dest)
+		err = NewRPCError(MalformedRequest, "init for "+clip(b.NodeID)+" was sent to "+clip(m.Dest))
+	}
+	if h, ok := n.handlers["init"]; ok && err == nil {
+		n.Init(b.NodeID, b.NodeIDs)
+		err = h.fn(m)
+	}
+	if err != nil {
+		n.Init(m.Dest, nil) // the name that it was sent to, for the answer alone
+		n.fail(m, err)
+		n.forgetNames(b.NodeIDs)
 		return
 	}
 	n.Init(b.NodeID, b.NodeIDs)
-	if h, ok := n.handlers["init"]; ok {
-		if err := h.fn(m); err != nil {
-			n.fail(m, err)
-			return
-		}
-	}
 	n.check(n.Reply(m, MessageBody{Type: "init_ok"}))
 }
 

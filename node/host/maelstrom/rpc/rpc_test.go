@@ -101,6 +101,8 @@ func TestBadInput(t *testing.T) {
 		{"a second init", `{"src":"c1","dest":"n0","body":{"type":"init","msg_id":2,"node_id":"n1","node_ids":["n1"]}}`, `"code":12`},
 		{"a handler's own error", `{"src":"c1","dest":"n0","body":{"type":"refuse","msg_id":2}}`, `"code":22`},
 		{"a handler's failure", `{"src":"c1","dest":"n0","body":{"type":"break","msg_id":2}}`, `"code":13`},
+		{"another node's", `{"src":"c1","dest":"n7","body":{"type":"echo","msg_id":2,"echo":1}}`, `"code":1,`},
+		{"another node's, no msg_id", `{"src":"c1","dest":"n7","body":{"type":"echo","echo":1}}`, ""},
 		{"an unknown sender", `{"src":"zz","dest":"n0","body":{"type":"fly","msg_id":2}}`, `"dest":"zz"`},
 		{"odd names", `{"src":"c\"\n1","dest":"n0","body":{"type":"fly","msg_id":2}}`, `"code":10`},
 		{"invalid UTF-8", "{\"src\":\"c1\",\"dest\":\"n0\",\"body\":{\"type\":\"f\xff\",\"msg_id\":2}}", `"code":10`},
@@ -131,9 +133,16 @@ func TestBadInit(t *testing.T) {
 		`{"src":"c1","dest":"n0","body":{"type":"echo","msg_id":2,"echo":1}}`,
 		`{"src":"c0","dest":"n0","body":{"type":"init","msg_id":1,"node_id":7}}`,
 		`{"src":"c0","dest":"n0","body":{"type":"init","msg_id":2}}`,
+		`{"src":"c0","dest":"n0","body":{"type":"init","msg_id":3,"node_id":"n1","node_ids":["n1"]}}`,
+		`{"src":"c0","body":{"type":"init","msg_id":4}}`,
 		initLine)
-	if len(out) != 1 || !strings.Contains(out[0], "init_ok") {
+	if len(out) != 4 || !strings.Contains(out[3], "init_ok") {
 		t.Errorf("%q", out)
+	}
+	for i, line := range out[:len(out)-1] {
+		if want := `{"src":"n0","dest":"c0","body":{"in_reply_to":` + jsonInt(int64(i+1)) + `,"type":"error","code":12,`; !strings.HasPrefix(line, want) {
+			t.Errorf("%s, want %s", line, want)
+		}
 	}
 	if !strings.Contains(report, "before init") {
 		t.Errorf("report %q", report)
