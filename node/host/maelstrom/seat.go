@@ -135,11 +135,18 @@ func (s *seat) exit(now node.Now, e node.Exit) {
 	}
 }
 
+// log prints an event: what needs somebody's hand as an error, all others for those
+// who look closely.
 func (s *seat) log(e *event.Event) {
-	if !s.h.o.Log.Enabled(context.Background(), slog.LevelDebug) {
-		return
+	level := slog.LevelDebug
+	switch e.Kind {
+	case event.DiskFailed, event.StoreSuspect, event.RebuildNeeded:
+		level = slog.LevelError
 	}
-	s.h.o.Log.Debug(e.Kind.String(), "node", s.h.self, "broker", e.Broker, "epoch", e.Epoch, "set", fmt.Sprint(e.Set), "count", e.Count, "code", e.Code, "text", e.Text)
+	if ctx := context.Background(); s.h.o.Log.Enabled(ctx, level) {
+		s.h.o.Log.Log(ctx, level, e.Kind.String(), "node", s.h.self, "broker", e.Broker, "epoch", e.Epoch, "set", fmt.Sprint(e.Set),
+			"count", e.Count, "code", e.Code, "text", e.Text)
+	}
 }
 
 // up, receive and down pass the facts of a stream on.
