@@ -47,6 +47,7 @@ type Host struct {
 	nodes []string // in the order that all nodes agree on
 	index int      // of self
 	dir   *folder
+	unfit error // why there can be no group of so many nodes, nil when there can
 	box   mailbox
 	done  chan struct{} // closed when the loop has ended
 	ids   uint64        // unique ids given out; the reading goroutine's
@@ -108,9 +109,7 @@ func (h *Host) initialise(self string, nodes []string) error {
 	if run == "" {
 		run, err = RunFolder()
 	}
-	if err == nil {
-		err = h.o.Profile.Validate(len(h.nodes))
-	}
+	h.unfit = h.o.Profile.Validate(len(h.nodes))
 	var dir *folder
 	if err == nil {
 		dir, err = openFolder(run, self)
@@ -133,8 +132,9 @@ func (h *Host) initialise(self string, nodes []string) error {
 	return nil
 }
 
-// maxNodes bounds the nodes of a run: the controllers' own limit.
-const maxNodes = 64
+// maxNodes bounds the nodes of a run. Groups of brokers and controllers have their
+// own, lower limit: more nodes serve the workloads that need no group.
+const maxNodes = 1024
 
 // factKind says what happened.
 type factKind uint8
@@ -255,7 +255,7 @@ func (h *Host) tell(now node.Now, f *fact) {
 // wake opens the machines when they are wanted for the first time. A run of echo
 // or broadcast never needs them.
 func (h *Host) wake(now node.Now) {
-	if h.seats != nil {
+	if h.seats != nil || h.unfit != nil {
 		return
 	}
 	h.seats = []*seat{newSeat(h, "controller", h.openController), newSeat(h, "broker", h.openBroker)}

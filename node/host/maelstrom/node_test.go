@@ -277,6 +277,25 @@ func TestBroadcastCut(t *testing.T) {
 	}
 }
 
+// TestManyNodes: more nodes than a group may have serve what needs no group, and
+// say so where one is needed.
+func TestManyNodes(t *testing.T) {
+	r := newRouter(t, 20)
+	r.must("n3", `"type":"broadcast","message":1`, "broadcast_ok", time.Second)
+	for _, n := range r.names {
+		for end := time.Now().Add(10 * time.Second); text(r.must(n, `"type":"read"`, "read_ok", time.Second)["messages"]) != "[1]"; {
+			if time.Now().After(end) {
+				t.Fatalf("%s does not learn the value", n)
+			}
+		}
+	}
+	for _, body := range []string{`"type":"send","key":"1","msg":1`, `"type":"read","key":1`} {
+		if b, err := r.ask("n7", body); err != nil || fmt.Sprint(b["code"]) != "10" || !strings.Contains(fmt.Sprint(b["text"]), "at most 16") {
+			t.Errorf("{%s}: %v, %v", body, b, err)
+		}
+	}
+}
+
 // TestFolder: a life's number rises, a folder in use is refused, damage is named,
 // and folders of harnesses that are gone are removed while those that run stay.
 func TestFolder(t *testing.T) {

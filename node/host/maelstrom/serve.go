@@ -53,6 +53,9 @@ func (h *Host) request(m rpc.Message, read func(*rpc.Message) (task, error)) err
 	if !m.Asks() {
 		return nil // nobody could be told what became of it
 	}
+	if h.unfit != nil {
+		return rpc.NewRPCError(rpc.NotSupported, fmt.Sprintf("%d nodes form no group: %v", len(h.nodes), h.unfit))
+	}
 	t, err := read(&m)
 	if err != nil {
 		return err
