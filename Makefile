@@ -7,7 +7,7 @@ SEED     ?= 1
 DRILL    ?= A3
 FUZZTIME ?= 20s
 
-.PHONY: test race drills live sweep replay bench fuzz tidy chaos mutants
+.PHONY: test race drills live sweep replay bench fuzz tidy chaos maelstrom mutants
 
 test:
 	$(GO) test ./...
@@ -45,3 +45,6 @@ tidy:
 
 chaos:
 	bash .ci/chaos
+
+maelstrom:
+	bash .ci/maelstrom
