@@ -184,6 +184,9 @@ func (g *gossip) learn(now node.Now, from string, values []json.RawMessage) *rpc
 		if len(raw) == 0 || len(raw) > maxValue || json.Compact(&b, raw) != nil {
 			return rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("a value is missing or has more than %d bytes", maxValue))
 		}
+		if tooDeep(raw) {
+			return rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("a value is nested more than %d levels deep", maxDepth))
+		}
 		if g.known[b.String()] {
 			continue
 		}

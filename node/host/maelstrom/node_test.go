@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 	r := newRouter(t, 1)
 	r.must("n0", `"type":"send","key":"1","msg":1`, "send_ok", 10*time.Second)
 	r.must("n0", `"type":"write","key":1,"value":1`, "write_ok", 10*time.Second)
-	long := strings.Repeat("k", 300)
+	long, deep := strings.Repeat("k", 300), strings.Repeat("[", maxDepth+1)+strings.Repeat("]", maxDepth+1)
 	for _, c := range []struct {
 		body string
 		code int
@@ -124,6 +124,10 @@ func TestRefusals(t *testing.T) {
 		{`"type":"broadcast"`, 12}, {`"type":"topology"`, 12}, {`"type":"topology","topology":[1]`, 12}, {`"type":"topology","topology":{"n0":"n1"}`, 12},
 		{`"type":"echo"`, 12}, {`"type":"fly"`, 10}, {`"type":"gossip","values":[1]`, 10}, {`"type":"link","data":"AAAA"`, 10}, {`"type":"gossip_ok"`, 10},
 		{`"type":"init","node_id":"n0","node_ids":["n0"]`, 12}, {`"type":7`, 12},
+		{`"type":"poll","offsets":{"1":null}`, 12}, {`"type":"commit_offsets","offsets":{"1":null}`, 12}, {`"type":"poll","offsets":{"1":1e400}`, 12},
+		{`"type":"commit_offsets","offsets":{"1":9223372036854775808}`, 12}, {`"type":"list_committed_offsets","keys":[null]`, 12},
+		{`"type":"send","key":"1","msg":` + deep, 12}, {`"type":"write","key":1,"value":` + deep, 12}, {`"type":"broadcast","message":` + deep, 12},
+		{`"type":"send","key":"1","msg":"` + strings.Repeat("x", 20<<20) + `"`, 12},
 	} {
 		b, err := r.ask("n0", c.body)
 		if err != nil || b["type"] != "error" || fmt.Sprint(b["code"]) != fmt.Sprint(c.code) || len(b) != 3 {
@@ -140,6 +144,19 @@ func TestRefusals(t *testing.T) {
 	}
 	if got := text(r.must("n0", `"type":"poll","offsets":{"1":0}`, "poll_ok", time.Second)); got != `{"msgs":{"1":[[0,1]]},"type":"poll_ok"}` {
 		t.Errorf("after all: %s", got)
+	}
+}
+
+// TestDepth: brackets in texts do not count, and those beside each other count once.
+func TestDepth(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2) }
+	for text, want := range map[string]bool{
+		`1`: false, nested(maxDepth): false, nested(maxDepth + 2): true, `["` + strings.Repeat(`[\"`, 200) + `"]`: false,
+		`[` + strings.Repeat("[],", 200) + `[]]`: false, `"\\"` + strings.Repeat("[", maxDepth+1): true,
+	} {
+		if tooDeep([]byte(text)) != want {
+			t.Errorf("%.60s: %t", text, !want)
+		}
 	}
 }
 

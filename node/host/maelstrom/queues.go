@@ -68,7 +68,7 @@ func placesOf(keys []string) ([]place, error) {
 }
 
 // offsetsOf reads the offsets of a request in the order of keys.
-func offsetsOf(offsets map[string]int64) ([]place, []int64, error) {
+func offsetsOf(offsets map[string]*int64) ([]place, []int64, error) {
 	keys := make([]string, 0, len(offsets))
 	for k := range offsets {
 		keys = append(keys, k)
@@ -79,7 +79,11 @@ func offsetsOf(offsets map[string]int64) ([]place, []int64, error) {
 	}
 	out := make([]int64, len(places))
 	for i, p := range places {
-		if out[i] = offsets[p.key]; out[i] < 0 || out[i] > 1<<62 {
+		at := offsets[p.key]
+		if at == nil {
+			return nil, nil, rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("the offset of key %.100q is missing", p.key))
+		}
+		if out[i] = *at; out[i] < 0 || out[i] > 1<<62 {
 			return nil, nil, rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("offset %d of key %.100q is out of range", out[i], p.key))
 		}
 	}
@@ -117,6 +121,9 @@ func newSend(m *rpc.Message) (task, error) {
 	at, err := placeOf(*b.Key)
 	if len(b.Msg) > maxMessage {
 		err = rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("a message has at most %d bytes", maxMessage))
+	}
+	if tooDeep(b.Msg) {
+		err = rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("msg is nested more than %d levels deep", maxDepth))
 	}
 	return &sendTask{at: at, msg: b.Msg}, err
 }
@@ -242,7 +249,7 @@ type polled struct {
 
 func newPoll(m *rpc.Message) (task, error) {
 	var b struct {
-		Offsets map[string]int64 `json:"offsets"`
+		Offsets map[string]*int64 `json:"offsets"`
 	}
 	if err := m.Decode(&b); err != nil {
 		return nil, err
@@ -360,7 +367,7 @@ type commitTask struct {
 
 func newCommit(m *rpc.Message) (task, error) {
 	var b struct {
-		Offsets map[string]int64 `json:"offsets"`
+		Offsets map[string]*int64 `json:"offsets"`
 	}
 	if err := m.Decode(&b); err != nil {
 		return nil, err

@@ -37,6 +37,9 @@ func registerText(name string, raw json.RawMessage) (string, error) {
 	if b.Len() > maxText {
 		return "", rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("%s has %d bytes, at most %d", name, b.Len(), maxText))
 	}
+	if tooDeep(raw) {
+		return "", rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("%s is nested more than %d levels deep", name, maxDepth))
+	}
 	return b.String(), nil
 }
 

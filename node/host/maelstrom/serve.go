@@ -67,6 +67,32 @@ func (h *Host) request(m rpc.Message, read func(*rpc.Message) (task, error)) err
 	return nil
 }
 
+// maxDepth bounds the nesting of values that are kept. They come back, to clients
+// and between nodes, deeper than they came in, and readers of JSON have limits: a
+// value that nobody can read would hold up all that travels with it.
+const maxDepth = 64
+
+// tooDeep reports whether a JSON text is nested too deep to be kept.
+func tooDeep(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++ // whatever follows belongs to it
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
+
 // echo answers with what it was sent.
 func (h *Host) echo(m rpc.Message) error {
 	var b struct {

@@ -25,6 +25,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"unicode/utf8"
 )
 
 // Limits of a node.
@@ -182,6 +183,10 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 
 // take serves one line.
 func (n *Node) take(line []byte) {
+	if !utf8.Valid(line) {
+		// What is no text would be echoed into lines that are no JSON.
+		line = bytes.ToValidUTF8(line, []byte(string(utf8.RuneError)))
+	}
 	var m Message
 	if err := json.Unmarshal(line, &m); err != nil {
 		n.logf("skipped a line that is no message: %v: %.200q", err, line)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // serveLines runs a node over lines and returns what it wrote. setup registers
@@ -25,6 +26,9 @@ func serveLines(t *testing.T, setup func(n *Node), lines ...string) (out []strin
 	}
 	if err := n.Run(); err != nil {
 		t.Fatal(err)
+	}
+	if !utf8.Valid(stdout.Bytes()) {
+		t.Errorf("stdout is no text: %q", stdout.Bytes())
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(stdout.String()), "\n") {
 		if line != "" {
@@ -105,11 +109,22 @@ func TestBadInput(t *testing.T) {
 		{"another node's, no msg_id", `{"src":"c1","dest":"n7","body":{"type":"echo","echo":1}}`, ""},
 		{"an unknown sender", `{"src":"zz","dest":"n0","body":{"type":"fly","msg_id":2}}`, `"dest":"zz"`},
 		{"odd names", `{"src":"c\"\n1","dest":"n0","body":{"type":"fly","msg_id":2}}`, `"code":10`},
+		{"a NUL in a text", "{\"src\":\"c1\",\"dest\":\"n0\",\"body\":{\"type\":\"raw\",\"msg_id\":2,\"x\":\"\x00\"}}", ""},
+		{"a line of NULs", "\x00\x00", ""},
+		{"nested too deep", `{"src":"c1","dest":"n0","body":{"type":"fly","msg_id":2,"x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}}`, ""},
+		{"invalid UTF-8 that is sent back", "{\"src\":\"c1\",\"dest\":\"n0\",\"body\":{\"type\":\"raw\",\"msg_id\":2,\"x\":\"a\xff\"}}", "a\ufffd"},
 		{"invalid UTF-8", "{\"src\":\"c1\",\"dest\":\"n0\",\"body\":{\"type\":\"f\xff\",\"msg_id\":2}}", `"code":10`},
 	} {
 		out, _ := serveLines(t, func(n *Node) {
 			echoing(n)
 			n.Handle("refuse", func(Message) error { return NewRPCError(PreconditionFailed, "no") })
+			n.Handle("raw", func(m Message) error {
+				var b struct{ X json.RawMessage }
+				if err := m.Decode(&b); err != nil {
+					return err
+				}
+				return n.Reply(m, map[string]any{"type": "raw_ok", "x": b.X})
+			})
 			n.Handle("break", func(Message) error { return errors.New("broken") })
 		}, initLine, c.line, `{"src":"c9","dest":"n0","body":{"type":"echo","msg_id":8,"echo":1}}`)
 		got := ""
