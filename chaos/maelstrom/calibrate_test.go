@@ -264,6 +264,40 @@ func TestLoudFailures(t *testing.T) {
 	}
 }
 
+// TestLoudPrograms: programs that are no nodes at all end the run, each with a
+// reason that names what it did.
+func TestLoudPrograms(t *testing.T) {
+	t.Parallel()
+	const init = `read l; echo '{"src":"n0","dest":"c0","body":{"type":"init_ok","in_reply_to":1}}'; `
+	for name, c := range map[string]struct{ script, want string }{
+		"garbage":              {`head -c 100000 /dev/zero; echo; cat >/dev/null`, "n0 wrote a line that is no message"},
+		"a torn line":          {`printf '{"src":"n0","dest":'; exit 0`, "n0 crashed with exit status 0"},
+		"an exit":              {`echo oops >&2; exit 3`, "oops"},
+		"an error for init":    {`read l; echo '{"src":"n0","dest":"c0","body":{"type":"error","code":13,"text":"no disk","in_reply_to":1}}'; cat >/dev/null`, "error 13: no disk"},
+		"another node's name":  {`read l; echo '{"src":"n5","dest":"c0","body":{"type":"init_ok","in_reply_to":1}}'; cat >/dev/null`, `named "n5"`},
+		"a body that is none":  {init + `echo '{"src":"n0","dest":"lin-kv","body":7}'; cat >/dev/null`, "body is not an object"},
+		"a closed stdout":      {`exec 1>&-; cat >/dev/null`, "n0 closed its stdout and goes on"},
+		"a stdout closed late": {init + `exec 1>&-; cat >/dev/null`, "n0 closed its stdout and goes on"},
+		"death after init":     {init + `exit 0`, "n0 crashed with exit status 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := short(t, "echo", "")
+			o.Bin = filepath.Join(t.TempDir(), "node.sh")
+			if err := os.WriteFile(o.Bin, []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			rep, err := run(t, o)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error is %v, want %q", err, c.want)
+			}
+			if rep.ExitCode() != 255 {
+				t.Errorf("exit %d", rep.ExitCode())
+			}
+		})
+	}
+}
+
 // TestCancel: a run that is stopped ends at once and says so.
 func TestCancel(t *testing.T) {
 	t.Parallel()

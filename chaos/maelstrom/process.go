@@ -95,7 +95,7 @@ func (n *node) read(p *process, out io.Reader, log io.Closer) {
 	if _, err := io.Copy(io.Discard, lines); err != nil && !p.killed.Load() && !errors.Is(err, os.ErrClosed) {
 		n.fail(fmt.Errorf("%s: stdout: %w", n.name, err))
 	}
-	err := p.cmd.Wait()
+	err := n.wait(p)
 	if p.killed.Load() {
 		return
 	}
@@ -105,6 +105,22 @@ func (n *node) read(p *process, out io.Reader, log io.Closer) {
 	}
 	n.fail(fmt.Errorf("%s crashed with %s; its log %s ends with:\n%s", n.name, status, n.log, tail(n.log)))
 }
+
+// wait waits for the end of a process whose stdout has ended. One that goes on
+// without it can answer nobody: that ends the run, instead of a history in which
+// nothing ever succeeds.
+func (n *node) wait(p *process) error {
+	deaf := time.AfterFunc(endGrace, func() {
+		if !p.killed.Load() {
+			n.fail(fmt.Errorf("%s closed its stdout and goes on: it can answer nothing; its log %s ends with:\n%s", n.name, n.log, tail(n.log)))
+		}
+	})
+	defer deaf.Stop()
+	return p.cmd.Wait()
+}
+
+// endGrace is how long after its stdout a process may end.
+const endGrace = time.Second
 
 // readLine returns one line with its end; a last line without one was torn.
 func readLine(r *bufio.Reader) ([]byte, error) {

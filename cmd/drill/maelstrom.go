@@ -61,8 +61,8 @@ committed offsets, a seed that repeats the schedule, and a space-time diagram.
 Everything after -- goes to each node. A node runs in a folder of its own below --data and
 is started again there after a kill, with a new init; its stderr is beside it.
 
-Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a node crashed, wrote a
-line that is no message, or did not initialise.`,
+Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 a node crashed,
+closed its stdout, wrote a line that is no message, or did not initialise.`,
 		Example: `  drill maelstrom -w echo --bin ./node --time-limit 5
   drill maelstrom -w kafka --bin ./node --node-count 5 --rate 200 --latency 50 --latency-dist exponential --nemesis partition,kill
   drill maelstrom -w lin-kv --bin ./node --node-count 3 --concurrency 4n --nemesis partition --html run.html -- --verbose`,
