@@ -7,7 +7,7 @@ SEED     ?= 1
 DRILL    ?= A3
 FUZZTIME ?= 20s
 
-.PHONY: test race drills live sweep replay bench fuzz tidy chaos mutants
+.PHONY: test race drills live sweep replay bench fuzz tidy chaos maelstrom mutants
 
 test:
 	$(GO) test ./...
@@ -15,6 +15,7 @@ test:
 race:
 	$(GO) test -race ./node/host/... ./storage/vfs
 	$(GO) test -race ./storage -crash-states 1
+	$(GO) test -race -skip Calibration ./chaos/maelstrom
 	$(GO) test -race -skip 'A1|A4|IdleRejoin|Assertions' ./chaos/live
 
 drills:
@@ -44,3 +45,6 @@ tidy:
 
 chaos:
 	bash .ci/chaos
+
+maelstrom:
+	bash .ci/maelstrom

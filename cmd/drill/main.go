@@ -44,10 +44,16 @@ simulated disks and networks. Every run is judged; the same seed gives the same 
 		SilenceErrors: true,
 	}
 	root.AddCommand(listCommand(), runCommand(), sweepCommand(), replayCommand(), mutantsCommand(), chaosCommand(), sessionCommand(), liveCommand(), workerCommand())
-	root.AddCommand(append(baselineCommands(), benchCommand())...)
+	root.AddCommand(append(baselineCommands(), benchCommand(), maelstromCommand())...)
 	err := root.Execute()
+	var exit *exitError
 	switch {
 	case err == nil:
+	case errors.As(err, &exit):
+		if exit.text != "" {
+			fmt.Fprintln(os.Stderr, "drill:", exit.text)
+		}
+		os.Exit(exit.code)
 	case errors.Is(err, errFailed):
 		os.Exit(exitFailed)
 	default:

@@ -10,7 +10,7 @@ import (
 // same seed (DESIGN section 3). node/host is the real world and exempt; so are
 // the blocking halves of storage.
 var Deterministic = []string{"internal/ha", "internal/prng", "internal/event", "internal/decide", "node/broker", "node/controller", "node/namesrv",
-	"node/client", "node/wire", "sim", "netsim", "node"}
+	"node/client", "node/wire", "node/host/maelstrom/session", "sim", "netsim", "node"}
 
 // bannedImports may not appear in deterministic packages.
 var bannedImports = map[string]string{

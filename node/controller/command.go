@@ -27,6 +27,8 @@ const (
 	kindAlter    commandKind = 3
 	kindElect    commandKind = 4
 	kindClean    commandKind = 5
+	kindWrite    commandKind = 6
+	kindSwap     commandKind = 7
 )
 
 // command is one conditional change of the state.
@@ -94,6 +96,10 @@ func decodeCommand(b []byte) (origin, command, error) {
 		c = readElect(&r)
 	case kindClean:
 		c = readClean(&r)
+	case kindWrite:
+		c = &writeRegister{r.text(), r.text()}
+	case kindSwap:
+		c = &swapRegister{r.text(), r.text(), r.text()}
 	default:
 		return o, nil, fmt.Errorf("command of unknown kind %d", kind)
 	}

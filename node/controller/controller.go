@@ -303,6 +303,7 @@ func (c *Controller) RecordOf(k Key) (rec Record, ok bool) {
 func (c *Controller) State() (State, uint64) {
 	s := c.state
 	s.Voters, s.Tombs = slices.Clone(s.Voters), slices.Clone(s.Tombs)
+	s.Registers = slices.Clone(s.Registers)
 	s.Groups = slices.Clone(s.Groups)
 	for i := range s.Groups {
 		s.Groups[i] = s.Groups[i].clone()
@@ -316,6 +317,10 @@ func (c *Controller) Applied() uint64 { return c.applied }
 // Leading reports whether this node leads and has applied everything committed
 // before its term, and the raft term it is in.
 func (c *Controller) Leading() (leads bool, term uint64) { return c.ready(), c.term }
+
+// Leader is the configured id of the leading controller as this one knows it, ""
+// when it knows none.
+func (c *Controller) Leader() string { return c.leaderNode() }
 
 // CheckInvariants asserts what must hold between batches.
 func (c *Controller) CheckInvariants() {

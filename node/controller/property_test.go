@@ -16,7 +16,15 @@ import (
 func drawCommand(t *rapid.T, s *State) command {
 	id := ha.BrokerID(rapid.IntRange(1, 4).Draw(t, "id"))
 	rec := s.group(gKey)
-	kind := rapid.IntRange(0, 9).Draw(t, "kind")
+	kind := rapid.IntRange(0, 11).Draw(t, "kind")
+	if kind > 9 {
+		name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+		value := rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "value")
+		if kind == 10 {
+			return &writeRegister{name, value}
+		}
+		return &swapRegister{name, rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "expected"), value}
+	}
 	if rec == nil || kind == 0 {
 		return &applyID{gKey, id, rapid.SampledFrom([]string{"a:1;1", "b:1;1"}).Draw(t, "check")}
 	}
@@ -101,8 +109,9 @@ func TestStateProperties(t *testing.T) {
 				}
 				continue
 			}
-			r := s.group(gKey)
-			checkStep(t, cmd, &old, r)
+			if r := s.group(gKey); r != nil {
+				checkStep(t, cmd, &old, r)
+			}
 		}
 	})
 }

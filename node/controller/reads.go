@@ -22,6 +22,7 @@ type read struct {
 	round     uint64    // the round that serves it, 0 while none has begun
 	heartbeat *wire.BrokerHeartbeat
 	elect     *wire.ElectMasterRequest
+	register  string // name of the register to read
 }
 
 // round is one read-index round: raft asks a quorum whether this node still leads.
@@ -96,6 +97,8 @@ func (c *Controller) answerRead(now node.Now, r *read) {
 		c.answerReplicaInfo(r)
 	case wire.ReqGetNextBrokerID:
 		c.answerNextID(r)
+	case wire.ReqReadRegister:
+		c.answerRegister(r)
 	}
 }
 

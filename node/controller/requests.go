@@ -106,6 +106,8 @@ func (c *Controller) handler(code int32) func(node.Now, node.SessionID, *wire.Fr
 		return c.nextIDRequest
 	case wire.ReqApplyBrokerID:
 		return c.applyIDRequest
+	case wire.ReqReadRegister, wire.ReqWriteRegister, wire.ReqSwapRegister:
+		return c.registersRequest
 	}
 	return nil
 }

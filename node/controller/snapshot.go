@@ -6,13 +6,20 @@ import (
 	"lockstep/internal/ha"
 )
 
-// stateVersion is the first byte of an encoded State. A later version must keep
-// reading the earlier ones.
-const stateVersion = 1
+// The first byte of an encoded State. A later version must keep reading the earlier
+// ones. Registers came with the second, which is written only when there are some:
+// a build that does not know them reads everything else.
+const (
+	stateVersion     = 1
+	stateOfRegisters = 2
+)
 
 // encode lays the state out for a snapshot: equal states give equal bytes.
 func (s *State) encode() []byte {
 	w := writer{b: []byte{stateVersion}}
+	if len(s.Registers) > 0 {
+		w.b[0] = stateOfRegisters
+	}
 	w.text(s.Cluster)
 	w.uint(uint64(len(s.Voters)))
 	for _, v := range s.Voters {
@@ -29,6 +36,13 @@ func (s *State) encode() []byte {
 		w.key(t.Key)
 		w.int(int64(t.Epoch))
 		w.int(int64(t.SetEpoch))
+	}
+	if len(s.Registers) > 0 {
+		w.uint(uint64(len(s.Registers)))
+		for _, x := range s.Registers {
+			w.text(x.Name)
+			w.text(x.Value)
+		}
 	}
 	return w.b
 }
@@ -80,8 +94,9 @@ func (w *writer) memberRow(m *Member) {
 // decodeState is the inverse of encode.
 func decodeState(b []byte) (State, error) {
 	r := reader{b: b}
-	if v := r.byte(); v != stateVersion && r.err == nil {
-		return State{}, fmt.Errorf("controller state has version %d, this build reads %d", v, stateVersion)
+	version := r.byte()
+	if r.err == nil && version != stateVersion && version != stateOfRegisters {
+		return State{}, fmt.Errorf("controller state has version %d, this build reads up to %d", version, stateOfRegisters)
 	}
 	s := State{Cluster: r.text()}
 	for range r.count(maxControllers) {
@@ -100,6 +115,9 @@ func decodeState(b []byte) (State, error) {
 	for range r.count(maxGroups) {
 		s.Tombs = append(s.Tombs, Tombstone{r.key(), ha.MasterEpoch(r.int32()), ha.SetEpoch(r.int32())})
 	}
+	if version == stateOfRegisters {
+		s.Registers = r.registers()
+	}
 	if err := r.end("controller state"); err != nil {
 		return State{}, err
 	}
@@ -109,6 +127,20 @@ func decodeState(b []byte) (State, error) {
 		}
 	}
 	return s, nil
+}
+
+func (r *reader) registers() (out []Register) {
+	for range r.count(maxRegisters) {
+		x := Register{r.text(), r.text()}
+		if n := len(out); n > 0 && out[n-1].Name >= x.Name {
+			r.fail()
+		}
+		out = append(out, x)
+	}
+	if len(out) == 0 {
+		r.fail() // without registers the first version is written
+	}
+	return out
 }
 
 func (r *reader) record() Record {

@@ -184,6 +184,8 @@ type State struct {
 	Voters  []Voter // ascending by RaftID
 	Groups  []Record
 	Tombs   []Tombstone
+	// Registers are ascending by name.
+	Registers []Register
 }
 
 func (s *State) find(k Key) (int, bool) {

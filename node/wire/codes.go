@@ -158,6 +158,14 @@ const (
 	ReqApplyBrokerID          int32 = 1013 // CONTROLLER_APPLY_BROKER_ID: take that id
 )
 
+// Requests: the controllers' registers, Lockstep's own (codes above 32767 exist in
+// JSON headers only).
+const (
+	ReqReadRegister  int32 = 190001 // LOCKSTEP_READ_REGISTER: the value, behind a read barrier
+	ReqWriteRegister int32 = 190002 // LOCKSTEP_WRITE_REGISTER: set the value
+	ReqSwapRegister  int32 = 190003 // LOCKSTEP_SWAP_REGISTER: set the value if it is another one
+)
+
 // requestNames are RocketMQ's names of the request codes.
 var requestNames = map[int32]string{
 	ReqSendMessage:              "SEND_MESSAGE",
@@ -281,6 +289,9 @@ var requestNames = map[int32]string{
 	ReqCleanBrokerData:          "CLEAN_BROKER_DATA",
 	ReqGetNextBrokerID:          "CONTROLLER_GET_NEXT_BROKER_ID",
 	ReqApplyBrokerID:            "CONTROLLER_APPLY_BROKER_ID",
+	ReqReadRegister:             "LOCKSTEP_READ_REGISTER",
+	ReqWriteRegister:            "LOCKSTEP_WRITE_REGISTER",
+	ReqSwapRegister:             "LOCKSTEP_SWAP_REGISTER",
 }
 
 // RequestName is RocketMQ's name of a request code, or the number as text.

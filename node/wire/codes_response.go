@@ -64,6 +64,11 @@ const (
 	CodeLiveInfoNotExist        int32 = 2016 // CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS: Java controllers only
 	CodeUserNotExist            int32 = 3001 // USER_NOT_EXIST: access control admin
 	CodePolicyNotExist          int32 = 3002 // POLICY_NOT_EXIST: access control admin
+
+	// Lockstep's own, of the controllers' registers.
+	CodeRegisterNotExist int32 = 19001 // LOCKSTEP_REGISTER_NOT_EXIST: never written
+	CodeRegisterDiffers  int32 = 19002 // LOCKSTEP_REGISTER_DIFFERS: swap: it has another value
+	CodeRegistersFull    int32 = 19003 // LOCKSTEP_REGISTERS_FULL: no room for another register; nothing was done
 )
 
 // RemarkNotEnoughReplicas is the remark that goes with CodeSystemError when a
@@ -130,6 +135,9 @@ var responseNames = map[int32]string{
 	CodeLiveInfoNotExist:        "CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS",
 	CodeUserNotExist:            "USER_NOT_EXIST",
 	CodePolicyNotExist:          "POLICY_NOT_EXIST",
+	CodeRegisterNotExist:        "LOCKSTEP_REGISTER_NOT_EXIST",
+	CodeRegisterDiffers:         "LOCKSTEP_REGISTER_DIFFERS",
+	CodeRegistersFull:           "LOCKSTEP_REGISTERS_FULL",
 }
 
 // ResponseName is RocketMQ's name of a response code, or the number as text.

@@ -234,3 +234,16 @@ type RoleChanged struct {
 	BrokerName        string         `ext:"lsBrokerName"`
 	MasterView
 }
+
+// RegisterRequest is the header of the codes of registers. Read uses Name, write
+// Name and Value, swap all three.
+type RegisterRequest struct {
+	Name  string `ext:"name,required"` // at most 256 bytes
+	Value string `ext:"value"`         // to be written; at most 256 bytes
+	From  string `ext:"from"`          // swap: the value it must have
+}
+
+// RegisterResponse answers a read.
+type RegisterResponse struct {
+	Value string `ext:"value,always"`
+}
