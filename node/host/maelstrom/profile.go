@@ -106,6 +106,9 @@ func (p Profile) brokerOptions(self, n int) broker.Options {
 		o.ControllerAddr = append(o.ControllerAddr, addrOf(i, portController))
 	}
 	o.TotalReplicas = n
+	// With fewer, the set might lie wholly outside of the majority that a cut leaves:
+	// controllers would go on there and find nobody to elect.
+	o.MinInSyncReplicas = n/2 + 1
 	o.SlaveReadEnable = true
 	o.AutoCreateTopicEnable = false
 	o.MaxTopics = 100_000
