@@ -186,6 +186,37 @@ func TestLeaderCrash(t *testing.T) {
 	}
 }
 
+// TestSlowDisksElect: five controllers whose disks take half an election for each
+// operation find a leader after each crash of one. While they ask each other again and
+// again, answers with nothing to write must not queue up before the disks: each would
+// come after its term is over, and no election would ever end.
+func TestSlowDisksElect(t *testing.T) {
+	b := newBench(t, 5, nil).startAll()
+	b.run(5 * time.Second)
+	for i, name := range b.names {
+		b.nodes[name].slow, b.nodes[name].queued = time.Duration(500+20*i)*time.Millisecond, true
+	}
+	for round := range 12 {
+		l := b.leader()
+		l.crash()
+		l.start()
+		b.run(12 * time.Second)
+		led := 0
+		for _, name := range b.names {
+			c := b.nodes[name].c
+			if c.ready() {
+				led++
+			}
+			if n := len(c.store.inFlight); n > 4 {
+				t.Errorf("round %d: %d operations wait for the disk of %s", round, n, name)
+			}
+		}
+		if led != 1 {
+			t.Fatalf("round %d: %d leaders 12 s after the crash of one\n%s", round, led, b.tail(20))
+		}
+	}
+}
+
 // TestLeaderAndMasterCrash: both die in one moment: the new leader has never
 // seen the edge and must find the silent master by itself.
 func TestLeaderAndMasterCrash(t *testing.T) {

@@ -65,6 +65,8 @@ type life struct {
 	nextIn   node.SessionID
 	exit     *node.Exit
 	slow     time.Duration // each disk operation takes this much longer
+	queued   bool          // and waits for the one before
+	free     node.Time     // when the disk has done all it was given
 }
 
 // wireEnd is one end of a stream: who is at the other.
@@ -260,7 +262,12 @@ func (l *life) in(boot int, fact func(c *Controller)) {
 
 func (l *life) disk(op storage.Op) {
 	boot, store := l.boot, l.store
-	l.b.after(diskDelay+l.slow, func() {
+	wait := diskDelay + l.slow
+	if l.queued {
+		wait += max(l.free.Sub(l.b.now), 0)
+		l.free = l.b.now.Add(wait)
+	}
+	l.b.after(wait, func() {
 		if l.up && l.boot == boot { // a crash before the write loses it
 			res := store.Do(op)
 			l.in(boot, func(c *Controller) { c.DiskDone(l.b.clock(), res) })

@@ -28,18 +28,20 @@ type storeLane struct {
 type storeOp struct {
 	id      uint64
 	request *raftstore.Request
-	message *pb.Message // of an append: what to do when it is durable
+	message *pb.Message   // of an append: what to do when it is durable
+	after   []*pb.Message // of later appends with nothing to write: leave behind it
 }
 
 // issue queues a request to the store.
 func (c *Controller) issue(r *raftstore.Request, m *pb.Message) {
 	c.store.nextID++
-	c.store.inFlight = append(c.store.inFlight, storeOp{c.store.nextID, r, m})
+	c.store.inFlight = append(c.store.inFlight, storeOp{id: c.store.nextID, request: r, message: m})
 	c.out.Disk = append(c.out.Disk, storage.Op{ID: c.store.nextID, Lane: storage.LaneRaft, Kind: storage.OpRaft, Raft: r})
 }
 
-// storeAppend turns raft's append message into one store operation (they map one to
-// one); its responses leave when the operation is durable.
+// storeAppend turns raft's append message into one store operation; its responses
+// leave when the operation is durable. A message with nothing to write costs none: its
+// responses leave behind what is under way.
 func (c *Controller) storeAppend(m *pb.Message) {
 	r := &raftstore.Request{Kind: raftstore.KindAppend, Entries: entriesFromRaft(m.GetEntries())}
 	hard := c.store.durable
@@ -55,7 +57,16 @@ func (c *Controller) storeAppend(m *pb.Message) {
 	if onlyCommit && len(m.GetResponses()) == 0 {
 		return
 	}
-	if onlyCommit && len(c.store.inFlight) == 0 {
+	if onlyCommit {
+		// Nothing to write, only words that may not overtake what is being written. An
+		// operation for each would, on a slow disk, queue up faster than it is worked off
+		// while an election is under way: then every answer comes after its term is over,
+		// and nobody is ever elected.
+		if n := len(c.store.inFlight); n > 0 {
+			last := &c.store.inFlight[n-1]
+			last.after = append(last.after, m.GetResponses()...)
+			return
+		}
 		c.respond(m.GetResponses())
 		return
 	}
@@ -71,6 +82,14 @@ func (c *Controller) storeDone(res storage.Result) {
 	invariant.That(len(c.store.inFlight) > 0 && c.store.inFlight[0].id == res.Op.ID, "store operation %d ended out of order", res.Op.ID)
 	op := c.store.inFlight[0]
 	c.store.inFlight = slices.Delete(c.store.inFlight, 0, 1)
+	c.stored(op)
+	if c.exit == nil {
+		c.respond(op.after)
+	}
+}
+
+// stored does what waited for one operation.
+func (c *Controller) stored(op storeOp) {
 	switch {
 	case op.request.Kind == raftstore.KindSave:
 		c.snapshotSaved(op.request)

@@ -37,6 +37,8 @@ type Options struct {
 	Profile Profile
 	// Log takes events and the host's own lines; nil discards them.
 	Log *slog.Logger
+	// Clock is the node's time; nil is the machine's, which goes on while it sleeps.
+	Clock host.Clock
 }
 
 // Host is one node.
@@ -83,7 +85,10 @@ func Run(o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	h := &Host{o: o, clock: host.BootClock(), done: make(chan struct{})}
+	if o.Clock == nil {
+		o.Clock = host.BootClock()
+	}
+	h := &Host{o: o, clock: o.Clock, done: make(chan struct{})}
 	h.box.wake = make(chan struct{}, 1)
 	h.register()
 	err := o.Node.Run()

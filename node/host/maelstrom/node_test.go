@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"lockstep/internal/prng"
 )
 
 // keysOf lists the keys of an answer besides its type.
@@ -26,6 +30,9 @@ func TestProfile(t *testing.T) {
 		for _, scale := range []int{1, 3} {
 			if err := DefaultProfile(scale).Validate(n); err != nil {
 				t.Errorf("%d nodes: %v", n, err)
+			}
+			if least := DefaultProfile(scale).brokerOptions(0, n).MinInSyncReplicas; 2*least <= n {
+				t.Errorf("%d nodes: a set of %d can lie outside of a majority", n, least)
 			}
 		}
 	}
@@ -147,6 +154,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestManyKeys: the last requests of a fast run name all of its keys, far more than
+// fit in one batch.
+func TestManyKeys(t *testing.T) {
+	r := newRouter(t, 1)
+	for _, key := range []string{"0", "4999"} {
+		r.must("n0", `"type":"send","key":"`+key+`","msg":1`, "send_ok", 10*time.Second)
+	}
+	var keys, offsets []string
+	for k := range 5000 {
+		keys, offsets = append(keys, fmt.Sprintf(`"%d"`, k)), append(offsets, fmt.Sprintf(`"%d":0`, k))
+	}
+	for range 4 { // one of four reads the master, the others the replica
+		if got := text(r.must("n0", `"type":"poll","offsets":{`+strings.Join(offsets, ",")+`}`, "poll_ok", time.Second)["msgs"]); got != `{"0":[[0,1]],"4999":[[0,1]]}` {
+			t.Errorf("polled %s", got)
+		}
+	}
+	r.must("n0", `"type":"commit_offsets","offsets":{"4999":0}`, "commit_offsets_ok", time.Second)
+	if got := text(r.must("n0", `"type":"list_committed_offsets","keys":[`+strings.Join(keys, ",")+`]`, "list_committed_offsets_ok", time.Second)["offsets"]); got != `{"4999":0}` {
+		t.Errorf("committed %s", got)
+	}
+}
+
 // TestDepth: brackets in texts do not count, and those beside each other count once.
 func TestDepth(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2) }
@@ -160,16 +189,17 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// patience is for machines that do much else; it takes five seconds at most.
-const patience = 45 * time.Second
+// patience is how long a majority may take no request after a cut: a master is
+// replaced within five seconds (TestProfile), the leader of the controllers may go with
+// it and a vote be split, and then a second replica has to be in the set again.
+const patience = 10 * time.Second
 
 // TestGroup: three nodes serve each other's messages, offsets and registers; the
 // master is cut off, the rest goes on, nothing acknowledged is lost, and the node
 // that was cut off catches up; then all are killed and start again with their folders.
-func TestGroup(t *testing.T) {
-	if testing.Short() {
-		t.Skip("twenty seconds")
-	}
+func TestGroup(t *testing.T) { synctest.Test(t, testGroup) }
+
+func testGroup(t *testing.T) {
 	r := newRouter(t, 3)
 	r.latency = 2 * time.Millisecond
 	r.must("n1", `"type":"write","key":5,"value":0`, "write_ok", 20*time.Second)
@@ -262,6 +292,46 @@ func TestGroup(t *testing.T) {
 	check("after the restart")
 	if got := text(r.must("n0", `"type":"read","key":5`, "read_ok", patience)["value"]); got != `"n2"` {
 		t.Errorf("the register is %s after the restart", got)
+	}
+}
+
+// TestCuts: whichever node of three, or two of five, is cut off, again and again and
+// some before the last cut is digested, the others take messages within patience.
+func TestCuts(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testCuts(t, 3+2*int(seed%2), prng.New(seed)) })
+		})
+	}
+}
+
+func testCuts(t *testing.T, nodes int, rand *prng.Source) {
+	r := newRouter(t, nodes)
+	r.latency, r.jitter = 20*time.Millisecond, rand
+	r.must("n0", `"type":"send","key":"1","msg":0`, "send_ok", 20*time.Second) // the group has formed
+	<-time.After(2 * time.Second)                                              // and every replica is in the set
+	next := 1
+	for range 30 {
+		left := slices.Clone(r.names)
+		for range nodes / 2 {
+			i := int(rand.Uint64() % uint64(len(left)))
+			r.isolate(left[i])
+			left = slices.Delete(left, i, i+1)
+		}
+		if rand.Uint64()%3 > 0 {
+			for _, name := range left {
+				r.must(name, fmt.Sprintf(`"type":"send","key":"1","msg":%d`, next), "send_ok", patience)
+				next++
+			}
+		} else {
+			<-time.After(time.Duration(rand.Uint64()%3000) * time.Millisecond)
+		}
+		r.heal()
+		<-time.After(time.Duration(rand.Uint64()%2000) * time.Millisecond)
+	}
+	for _, name := range r.names {
+		r.must(name, fmt.Sprintf(`"type":"send","key":"1","msg":%d`, next), "send_ok", patience)
+		next++
 	}
 }
 

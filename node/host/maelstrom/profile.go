@@ -45,8 +45,8 @@ type Profile struct {
 func DefaultProfile(scale int) Profile {
 	ms := time.Millisecond * time.Duration(max(scale, 1))
 	return Profile{
-		GiveUp: 1500 * ms, KeepAlive: 400 * ms, AckDelay: 70 * ms, ResendMin: 150 * ms, ResendMax: 500 * ms,
-		Tick: 100 * ms, ElectionTicks: 6, HeartbeatTicks: 2,
+		GiveUp: 1500 * ms, KeepAlive: 400 * ms, AckDelay: 120 * ms, ResendMin: 200 * ms, ResendMax: 500 * ms,
+		Tick: 100 * ms, ElectionTicks: 6, HeartbeatTicks: 3,
 		BrokerHeartbeat: 500 * ms, BrokerSilence: 1600 * ms, Scan: 250 * ms, FirstElection: 500 * ms,
 		Lease: 3200 * ms, LeaseMargin: 500 * ms, ControllerCommit: 400 * ms, ControllerRequest: 1000 * ms,
 		Redial: 200 * ms, Metadata: 1000 * ms, HAHeartbeat: 500 * ms, HAHousekeeping: 2500 * ms,
@@ -106,13 +106,17 @@ func (p Profile) brokerOptions(self, n int) broker.Options {
 		o.ControllerAddr = append(o.ControllerAddr, addrOf(i, portController))
 	}
 	o.TotalReplicas = n
+	// With fewer, the set might lie wholly outside of the majority that a cut leaves:
+	// controllers would go on there and find nobody to elect.
+	o.MinInSyncReplicas = n/2 + 1
 	o.SlaveReadEnable = true
 	o.AutoCreateTopicEnable = false
 	o.MaxTopics = 100_000
 	o.LeaseDuration, o.LeaseMargin = p.Lease, p.LeaseMargin
 	o.ControllerElectionTimeout = time.Duration(p.ElectionTicks) * p.Tick
 	o.BrokerHeartbeatInterval, o.ControllerHeartBeatTimeout = p.BrokerHeartbeat, p.BrokerSilence
-	o.SyncBrokerMetadataPeriod, o.SyncControllerMetadataPeriod = p.Metadata, p.Metadata
+	// Who leads is asked at once where it matters: an answer is missing, or a refusal.
+	o.SyncBrokerMetadataPeriod, o.SyncControllerMetadataPeriod = p.Metadata, 3*p.Metadata
 	o.ControllerRequestTimeout, o.RedialPause = p.ControllerRequest, p.Redial
 	o.HASendHeartbeatInterval, o.HAHousekeepingInterval = p.HAHeartbeat, p.HAHousekeeping
 	o.HAMaxTimeSlaveNotCatchup, o.CheckSyncStateSetPeriod, o.HAJoinTimeout = p.NotCatchup, p.CheckSet, p.Join

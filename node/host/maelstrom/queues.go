@@ -22,8 +22,9 @@ const (
 	queuesPerTopic = 1024
 	// maxKey bounds keys that are no numbers, bytes.
 	maxKey = 60
-	// maxKeys bounds the keys of one request.
-	maxKeys = 4096
+	// maxKeys bounds the keys of one request. A run makes a fresh key every sixteen
+	// sends, and its last requests name all of them.
+	maxKeys = 1 << 16
 	// maxNumber bounds keys that are numbers.
 	maxNumber = 1 << 40
 	// maxPolled is how many messages of a key one poll answers with.

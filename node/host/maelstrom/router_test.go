@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/prng"
+	"lockstep/node"
 	"lockstep/node/host/maelstrom/rpc"
 )
 
@@ -24,6 +26,7 @@ import (
 type router struct {
 	t       testing.TB
 	latency time.Duration
+	jitter  *prng.Source // nil: every message takes latency; else 0 to twice as long
 	data    string
 
 	mu      sync.Mutex
@@ -66,6 +69,12 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
+// testClock is the time of package time, which is virtual in a bubble: there a group
+// lives through minutes in a second, and a busy machine changes nothing.
+func testClock() node.Now {
+	return node.Now{Mono: node.Time(time.Now().UnixNano()), Wall: time.Now().UnixMilli()}
+}
+
 func newRouter(t testing.TB, n int) *router {
 	r := &router{t: t, data: t.TempDir(), nodes: map[string]*process{}, clients: map[string]chan rpcMessage{}, cut: map[string]bool{}}
 	for i := range n {
@@ -94,7 +103,7 @@ func (r *router) start(name string) {
 	r.nodes[name] = p
 	r.mu.Unlock()
 	go func() {
-		err := Run(Options{Node: n, Data: r.data, Log: slog.New(slog.NewTextHandler(p.report, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		err := Run(Options{Node: n, Data: r.data, Clock: testClock, Log: slog.New(slog.NewTextHandler(p.report, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		out.Close()
 		p.ended <- err
 	}()
@@ -175,10 +184,20 @@ func (r *router) route(m rpcMessage, line string) {
 			r.deliver(m, line)
 			return
 		}
-		time.AfterFunc(r.latency, func() { r.deliver(m, line) })
+		time.AfterFunc(r.delay(), func() { r.deliver(m, line) })
 	default:
 		r.t.Errorf("%s sent to %s, which nobody is", m.Src, m.Dest)
 	}
+}
+
+// delay is how long the next message takes.
+func (r *router) delay() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.jitter == nil {
+		return r.latency
+	}
+	return time.Duration(r.jitter.Uint64() % uint64(2*r.latency))
 }
 
 func (r *router) deliver(m rpcMessage, line string) {
