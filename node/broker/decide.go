@@ -45,7 +45,7 @@ type Observation struct {
 	Counted ha.IDs
 	Acks    []Ack
 
-	Committed int // size of the committed set
+	Committed int // size of the committed set, of the smallest that may be while a proposal is unresolved
 	MinInSync int // its floor (P6)
 }
 

@@ -35,6 +35,7 @@ type syncSet struct {
 	dirty     bool
 	effective ha.IDs // union: all of it must agree, and bounds confirm
 	certain   ha.IDs // intersection: may be counted under any outcome
+	least     int    // size of the smallest set that may be the committed one
 	acks      []Ack
 }
 
@@ -260,10 +261,11 @@ func (b *Broker) refreshSet() {
 	s := &b.set
 	if s.dirty {
 		s.dirty = false
-		s.effective, s.certain = s.committed, s.committed
+		s.effective, s.certain, s.least = s.committed, s.committed, len(s.committed)
 		for i := range s.proposals {
 			s.effective = s.effective.Union(s.proposals[i].set)
 			s.certain = intersect(s.certain, s.proposals[i].set)
+			s.least = min(s.least, len(s.proposals[i].set))
 		}
 		for _, r := range b.replicas {
 			if r.joining.active {
