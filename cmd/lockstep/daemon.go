@@ -152,6 +152,7 @@ func serve(log *slog.Logger, u unit) error {
 	if err := r.start(log); err != nil {
 		return err
 	}
+	go watch(log, u.name, r.node)
 	select {
 	case <-stop: // also when it came while the store was being opened
 		r.node.Stop()

@@ -124,7 +124,7 @@ func (b *Broker) appendBlank(rest int) {
 // settleLog issues what the disk lanes can take now: the next segment, one write,
 // one sync. A failed store issues nothing more; a cut waits until all is settled.
 func (b *Broker) settleLog() {
-	if b.failed() || b.cut.issued() {
+	if b.sealed() || b.cut.issued() {
 		return
 	}
 	b.settlePrepare()
@@ -305,7 +305,7 @@ func (b *Broker) stuck() time.Duration {
 // logDeadline is when the log has something to do without a further fact.
 func (b *Broker) logDeadline() node.Time {
 	l := &b.log
-	if b.failed() {
+	if b.sealed() {
 		return node.Never
 	}
 	d := node.Never

@@ -64,6 +64,7 @@ type Broker struct {
 	reg      registrar
 	ns       namesrvs
 	replicas []*replica
+	idlers   idlers
 	up       upstream
 	sessions map[node.SessionID]sessionKind // looked up, never ranged over
 	heads    []wire.Replica                 // block of headers, see replicaHead

@@ -871,6 +871,35 @@ func TestSlaveStops(t *testing.T) {
 	}
 }
 
+// TestStopWhileOpening: a stop at whichever step of a start or of an election is a
+// clean one. Nothing follows the clean-stop mark onto the disk.
+func TestStopWhileOpening(t *testing.T) {
+	// The mark is under way 3 to 5 ms after the stop: some answers arrive just then.
+	for delay := time.Millisecond; delay <= 6*time.Millisecond; delay += time.Millisecond {
+		for steps, over := 0, false; !over; steps++ {
+			w := newWorld(t, 2, nil)
+			w.netDelay = func() time.Duration { return delay }
+			w.diskTime = func(storage.Op) time.Duration { return time.Millisecond }
+			for _, m := range w.nodes {
+				m.start()
+			}
+			for range steps {
+				w.step()
+			}
+			over = w.writable() != nil && w.converged()
+			for _, m := range w.nodes {
+				m.fact(m.life, func(now node.Now) { m.b.Stop(now) })
+			}
+			w.until("the exits", 30*time.Second, func() bool { return w.nodes[0].exit != nil && w.nodes[1].exit != nil })
+			for _, m := range w.nodes {
+				if m.exit.Code != node.ExitClean || !m.store.clean || m.happened(event.DiskFailed) != 0 {
+					t.Fatalf("b%d after %d steps: exit %+v, clean %v, %q", m.n, steps, m.exit, m.store.clean, lastEvent(m, event.DiskFailed))
+				}
+			}
+		}
+	}
+}
+
 // TestSessionFlaps: broken sessions are replaced, the newest speaks, and the set
 // survives short flaps below the floor (P15).
 func TestSessionFlaps(t *testing.T) {

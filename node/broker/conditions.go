@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"strings"
 
 	"lockstep/node"
 	"lockstep/node/wire"
@@ -76,7 +77,7 @@ func (b *Broker) Conditions() []node.Condition {
 	return []node.Condition{
 		{Name: "store", Ready: true, Writable: true, OK: b.promotable() || b.stop.stage != stopNot && !b.failed() && b.suspect == "", Detail: b.storeDetail()},
 		{Name: "identity", Ready: true, Writable: true, OK: b.id.Broker > 0, Detail: b.self().String()},
-		{Name: "registered", Ready: true, Writable: true, OK: b.reg.registered, Detail: b.refusal},
+		{Name: "registered", Ready: true, Writable: true, OK: b.reg.registered, Detail: b.registeredDetail()},
 		{Name: "role", Ready: true, OK: b.role.serving() || b.role.following(), Detail: role},
 		{Name: "master", Writable: true, OK: b.role.serving(), Detail: fmt.Sprintf("%s of epoch %d", role, b.role.epoch)},
 		{Name: "lease", Writable: true, OK: b.lease.held(b.now.Mono), Detail: "writeLease=" + b.o.WriteLease.String()},
@@ -84,6 +85,14 @@ func (b *Broker) Conditions() []node.Condition {
 		{Name: "disk", Writable: true, OK: !b.log.full, Detail: fmt.Sprintf("durable %d of %d", b.log.durable, b.log.end)},
 		{Name: "running", Ready: true, Writable: true, OK: b.stop.stage == stopNot, Detail: ""},
 	}
+}
+
+// registeredDetail is why the controllers do not know this broker, or "".
+func (b *Broker) registeredDetail() string {
+	if b.refusal == "" && !b.reg.registered && b.reg.leaderSession() == 0 {
+		return fmt.Sprintf("no controller leads; asked at %s", strings.Join(b.o.ControllerAddr, ";"))
+	}
+	return b.refusal
 }
 
 // storeDetail names what is wrong with the store, or "".

@@ -92,7 +92,7 @@ func (b *Broker) settleCheckpoint() {
 		c.since = 0
 		return
 	}
-	if c.op != 0 || b.failed() || b.cut.issued() {
+	if c.op != 0 || b.sealed() || b.cut.issued() {
 		return
 	}
 	if c.since == 0 {
@@ -125,7 +125,7 @@ func (b *Broker) checkpointDone(r storage.Result) {
 // checkpointDeadline is when the next checkpoint is due.
 func (b *Broker) checkpointDeadline() node.Time {
 	c := &b.checkpoint
-	if c.op != 0 || c.since == 0 || b.failed() || b.cut.issued() {
+	if c.op != 0 || c.since == 0 || b.sealed() || b.cut.issued() {
 		return node.Never
 	}
 	return c.since.Add(b.o.CheckpointInterval)

@@ -85,6 +85,11 @@ type failure struct {
 // failed reports whether the store's claim has ended.
 func (b *Broker) failed() bool { return b.failure.reason != "" }
 
+// sealed reports whether the store changes no more in this life: its claim has
+// ended, or its clean-stop mark is on its way and has to stay the last change. What
+// is wanted later is lost as in a crash: nobody was promised it.
+func (b *Broker) sealed() bool { return b.failed() || b.stop.stage >= stopMark }
+
 // diskFailed ends the store's claim when the operation failed, and reports so.
 func (b *Broker) diskFailed(r storage.Result) bool {
 	if r.Err == nil {

@@ -37,7 +37,7 @@ func (b *Broker) raiseBoot(to ha.Boot) {
 
 // settleBoot makes the raised boot number durable.
 func (b *Broker) settleBoot() {
-	if b.raising != 0 && b.bootOp == 0 && !b.failed() {
+	if b.raising != 0 && b.bootOp == 0 && !b.sealed() {
 		b.bootOp = b.disk(storage.Op{Lane: storage.LaneMeta, Kind: storage.OpBoot, Max: int(b.raising)}, ownerBoot)
 	}
 }

@@ -2,6 +2,8 @@ package broker
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"lockstep/internal/event"
 	"lockstep/internal/ha"
@@ -49,15 +51,35 @@ type replica struct {
 	joining  joining
 }
 
-// maxReplicas bounds the sessions on the replication port, learners and strangers
-// included.
-const maxReplicaSessions = 128
+const (
+	// maxReplicaSessions bounds the sessions on the replication port, learners and
+	// strangers included.
+	maxReplicaSessions = 128
+	// helloTimeout ends a session that said no Hello, which a slave says as soon as it
+	// is connected. It is also the least time between two events about such sessions.
+	helloTimeout = 5 * time.Second
+)
 
-// replicaUp records a new session on the replication port.
+// idlers are the sessions that were turned away from the replication port because
+// they said no Hello or found no room. Whoever opens them may open many: they are
+// told in one event.
+type idlers struct {
+	count int64     // not told yet
+	addr  string    // of the newest
+	next  node.Time // no event before
+}
+
+// replicaUp records a new session on the replication port. Silent ones keep nobody
+// out: when all places are taken the oldest without a Hello gives way.
 func (b *Broker) replicaUp(s node.SessionID, addr string) {
 	if len(b.replicas) >= maxReplicaSessions {
-		b.fx.Closes = append(b.fx.Closes, s)
-		return
+		i := slices.IndexFunc(b.replicas, func(r *replica) bool { return r.phase == replicaSilent })
+		if i < 0 {
+			b.fx.Closes = append(b.fx.Closes, s)
+			b.idlers.count, b.idlers.addr = b.idlers.count+1, addr
+			return
+		}
+		b.turnAway(b.replicas[i], "gave way: no Hello, and all sessions of the replication port are taken")
 	}
 	b.replicas = append(b.replicas, &replica{session: s, addr: addr, since: b.now.Mono, heard: b.now.Mono, spoken: b.now.Mono})
 	b.sessions[s] = sessionReplica
@@ -162,6 +184,24 @@ func (b *Broker) acked(r *replica, h *wire.Replica) {
 	b.noteProgress(r)
 }
 
+// turnAway closes a session that said no Hello.
+func (b *Broker) turnAway(r *replica, reason string) {
+	b.idlers.count, b.idlers.addr = b.idlers.count+1, r.addr
+	b.closeReplica(r, reason)
+}
+
+// settleIdlers tells of the sessions that were turned away.
+func (b *Broker) settleIdlers() {
+	x := &b.idlers
+	if x.count == 0 || b.now.Mono < x.next {
+		return
+	}
+	b.emit(event.Event{Kind: event.HandshakeRefused, Epoch: b.role.epoch, Count: x.count, Text: fmt.Sprintf(
+		"replication port: %d sessions said no Hello within %v, or found all %d places taken; the last came from %s: only slaves should reach this port",
+		x.count, helloTimeout, maxReplicaSessions, x.addr)})
+	x.count, x.next = 0, b.now.Mono.Add(helloTimeout)
+}
+
 // settleSessions keeps the slaves' sessions: handshakes once this broker serves, and
 // housekeeping.
 func (b *Broker) settleSessions() {
@@ -172,10 +212,13 @@ func (b *Broker) settleSessions() {
 			b.welcome(r)
 		case r.misplaced:
 			b.misplaced(r)
+		case r.phase == replicaSilent && b.now.Mono >= r.heard.Add(helloTimeout):
+			b.turnAway(r, fmt.Sprintf("no Hello within %v", helloTimeout))
 		case b.now.Mono >= r.heard.Add(b.o.HAHousekeepingInterval):
 			b.closeReplica(r, "silent for longer than haHousekeepingInterval")
 		}
 	}
+	b.settleIdlers()
 }
 
 // settleTransfers sends every slave what it lacks.

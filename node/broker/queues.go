@@ -196,7 +196,7 @@ func (t *queueTable) collect(limit ha.LogOffset) []storage.QueueEntry {
 func (b *Broker) settleQueues() {
 	t := &b.queues
 	t.show(b.confirm)
-	if t.op != 0 || t.sent == t.order.next || b.failed() || b.now.Mono < t.retry {
+	if t.op != 0 || t.sent == t.order.next || b.sealed() || b.now.Mono < t.retry {
 		return
 	}
 	full := t.order.next-t.sent >= maxQueueBatch
@@ -230,7 +230,7 @@ func (b *Broker) queuesDone(r storage.Result) {
 // not durable yet wait for the disk, not for time.
 func (b *Broker) queuesDeadline() node.Time {
 	t := &b.queues
-	if t.op != 0 || t.sent == t.order.next || b.failed() {
+	if t.op != 0 || t.sent == t.order.next || b.sealed() {
 		return node.Never
 	}
 	p := t.order.at(t.sent)

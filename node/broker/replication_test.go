@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,41 @@ func TestForgedStart(t *testing.T) {
 	w.run(10 * time.Millisecond)
 	if !x.s.dead {
 		t.Error("the session is still open")
+	}
+}
+
+// TestSilentSessions: connections that say nothing on the replication port keep no
+// slave out, are closed in time, and are told in one event at a time.
+func TestSilentSessions(t *testing.T) {
+	w := started(t, 3, nil)
+	m, slave := w.master(), w.slaves()[0]
+	told := func() (events int, sessions int64) {
+		for _, e := range m.events {
+			if e.Kind == event.HandshakeRefused && strings.Contains(e.Text, "no Hello") {
+				events, sessions = events+1, sessions+e.Count
+			}
+		}
+		return
+	}
+	var silent []*stranger
+	for range 2 * maxReplicaSessions {
+		silent = append(silent, w.fakeSlave(m))
+	}
+	if n := len(m.b.replicas); n != maxReplicaSessions {
+		t.Fatalf("%d sessions", n)
+	}
+	slave.crash(false)
+	slave.start()
+	w.until("the slave is back", helloTimeout/2, w.converged)
+	w.until("the rest is closed", 2*helloTimeout, func() bool {
+		return !slices.ContainsFunc(silent, func(x *stranger) bool { return !x.s.dead })
+	})
+	w.until("all are told", 2*helloTimeout, func() bool { _, n := told(); return n == int64(len(silent)) })
+	if k, _ := told(); k > 3 {
+		t.Errorf("%d events", k)
+	}
+	if len(m.b.replicas) != 2 || !w.converged() {
+		t.Errorf("%d sessions, converged %v", len(m.b.replicas), w.converged())
 	}
 }
 

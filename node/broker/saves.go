@@ -46,7 +46,7 @@ func (b *Broker) saved(s saveSlot) bool {
 
 // settleSaves issues what is wanted.
 func (b *Broker) settleSaves() {
-	if b.failed() || b.now.Mono < b.saves.retry {
+	if b.sealed() || b.now.Mono < b.saves.retry {
 		return
 	}
 	for s := range b.saves.slots {
@@ -88,7 +88,7 @@ func (b *Broker) saveDone(r storage.Result) {
 // savesDeadline is when a save is tried again after a full disk.
 func (b *Broker) savesDeadline() node.Time {
 	for s := range b.saves.slots {
-		if x := &b.saves.slots[s]; x.dirty && x.op == 0 && !b.early(saveSlot(s)) && !b.failed() {
+		if x := &b.saves.slots[s]; x.dirty && x.op == 0 && !b.early(saveSlot(s)) && !b.sealed() {
 			return max(b.saves.retry, b.now.Mono)
 		}
 	}

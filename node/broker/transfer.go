@@ -262,8 +262,14 @@ func (b *Broker) sendChunk(r *replica, body []byte) {
 // replicasDeadline is when a slave's session needs something without a fact.
 func (b *Broker) replicasDeadline() node.Time {
 	d := node.Never
+	if b.idlers.count > 0 {
+		d = b.idlers.next
+	}
 	for _, r := range b.replicas {
 		d = min(d, r.heard.Add(b.o.HAHousekeepingInterval))
+		if r.phase == replicaSilent {
+			d = min(d, r.heard.Add(helloTimeout))
+		}
 		if r.phase == replicaGreeted && b.role.serving() {
 			d = min(d, r.since.Add(b.o.ControllerRequestTimeout))
 		}

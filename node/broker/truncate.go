@@ -47,7 +47,7 @@ func (b *Broker) wantOrigin(off ha.LogOffset, reason string) {
 // settleCut advances the cut as far as its conditions hold.
 func (b *Broker) settleCut() {
 	c := &b.cut
-	if !c.wanted || b.failed() || c.op != 0 {
+	if !c.wanted || b.sealed() || c.op != 0 {
 		return
 	}
 	switch c.step {

@@ -94,6 +94,7 @@ type machine struct {
 	lanes      [storage.NumLanes]node.Time
 	wake       uint64
 	exit       *node.Exit
+	marked     bool // the clean-stop mark of this life was issued: the last change of the store
 	events     []event.Event
 	answers    map[string]answered // by message body
 	judged     int                 // promises checked in epoch judgedIn of this life
@@ -274,7 +275,7 @@ func (m *machine) start() {
 	m.life++
 	m.exit, m.paused, m.backlog = nil, false, nil
 	m.lanes = [storage.NumLanes]node.Time{}
-	m.store.torn = 0
+	m.store.torn, m.marked = 0, false
 	b, err := New(m.o, m.store.open(m.o.BrokerClusterName, m.o.BrokerName))
 	if err != nil {
 		m.w.t.Fatalf("%v", err)
@@ -431,6 +432,10 @@ func (m *machine) perform(fx *node.Effects) {
 // disk performs an operation in its lane after a latency.
 func (m *machine) disk(op storage.Op) {
 	w, life := m.w, m.life
+	if m.marked && op.Lane != storage.LaneRead && op.Kind != storage.OpSuspect {
+		w.fail("b%d: %s at %d after the clean-stop mark", m.n, opName(op.Kind), op.Off)
+	}
+	m.marked = m.marked || op.Kind == storage.OpCleanStop
 	at := w.now
 	if op.Lane != storage.LaneRead {
 		at = max(at, m.lanes[op.Lane])

@@ -17,6 +17,7 @@ package controller
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -128,6 +129,9 @@ func (c *Controller) load(rec raftstore.Recovered) error {
 		if !ok || v.Store != rec.Identity.Store {
 			return fmt.Errorf("controller store: the cluster knows %s with another store than this one (%s): it was replaced; start empty and re-add it", c.o.SelfID, rec.Identity.Store)
 		}
+		if err := c.sameNodes(&state); err != nil {
+			return err
+		}
 		id = v.RaftID
 	}
 	if id == 0 {
@@ -135,6 +139,26 @@ func (c *Controller) load(rec raftstore.Recovered) error {
 	}
 	c.raftID = id
 	return c.startRaft(rec)
+}
+
+// sameNodes refuses a configuration that names other controllers than the cluster
+// has. Their names never change, only their stores do; a controller that looked for
+// the wrong ones would wait for a quorum for ever.
+func (c *Controller) sameNodes(s *State) error {
+	var members, configured []string
+	for _, v := range s.Voters {
+		members = append(members, v.Node)
+	}
+	for _, p := range c.o.Peers {
+		configured = append(configured, p.Node)
+	}
+	slices.Sort(members)
+	slices.Sort(configured)
+	if slices.Equal(members, configured) {
+		return nil
+	}
+	return fmt.Errorf("controllerDLegerPeers names %s, the cluster of this controller's store has %s: name exactly those",
+		strings.Join(configured, ", "), strings.Join(members, ", "))
 }
 
 // Listeners are the raft port and the port for brokers and tools.

@@ -467,11 +467,19 @@ func TestStoreOfAnother(t *testing.T) {
 	o := newBench(t, 1, nil).nodes["n0"].o
 	s := State{Cluster: "c", Voters: []Voter{{1, "n0", "right"}}}
 	snap := &raftstore.Snapshot{Index: 1, Term: 1, Conf: raftstore.ConfState{Voters: []uint64{1}}, Data: s.encode()}
+	of := func(names ...string) *raftstore.Snapshot {
+		s := State{Cluster: "c"}
+		for i, n := range names {
+			s.Voters = append(s.Voters, Voter{uint64(i + 1), n, "right"})
+		}
+		return &raftstore.Snapshot{Index: 1, Term: 1, Conf: raftstore.ConfState{Voters: []uint64{1, 2, 3}}, Data: s.encode()}
+	}
 	for _, c := range []struct {
 		rec  raftstore.Recovered
 		text string
 	}{
 		{raftstore.Recovered{Identity: raftstore.Identity{Node: "n0", Store: "wrong"}, Snapshot: snap}, "re-add"},
+		{raftstore.Recovered{Identity: raftstore.Identity{Node: "n0", Store: "right"}, Snapshot: of("n0", "n1", "n2")}, "names n0, the cluster of this controller's store has n0, n1, n2"},
 		{raftstore.Recovered{Identity: raftstore.Identity{Node: "n1", Store: "right"}, Snapshot: snap}, `belongs to "n1"`},
 		{raftstore.Recovered{Identity: raftstore.Identity{Node: "n0", Store: "right"}, Hard: raftstore.HardState{Term: 3}}, "no membership"},
 		{raftstore.Recovered{Identity: raftstore.Identity{Node: "n0", Store: "right"}, Snapshot: &raftstore.Snapshot{Index: 1, Term: 1, Data: []byte{77}}}, "version 77"},

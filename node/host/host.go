@@ -10,6 +10,7 @@
 package host
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,10 @@ type Options struct {
 	Credit      int           // frames of one session that may wait for the loop
 	InBytes     int           // bytes of them; one frame always may
 	OutBytes    int           // bytes that may wait to be written to one session
-	MaxSessions int           // accepted sessions; one more is closed at once
+	MaxSessions int           // accepted sessions; one more takes the place of one that never sent a frame, or is closed at once
 	Readers     int           // cold reads that run at once
 	Idle        time.Duration // a remoting session silent both ways for so long is closed
+	FrameTime   time.Duration // a frame that is not whole so long after its first byte ends its session
 
 	// Log receives events and the host's own lines; nil discards them.
 	Log *slog.Logger
@@ -89,7 +91,10 @@ const (
 	// DefaultIdle is RocketMQ's: both its client and its servers close what nobody
 	// uses.
 	DefaultIdle = 120 * time.Second
-	DialTimeout = 3 * time.Second
+	// DefaultFrameTime is far above what a frame takes on a line that is worth using;
+	// a large one gets a second more for each 64 KiB that have come.
+	DefaultFrameTime = 30 * time.Second
+	DialTimeout      = 3 * time.Second
 	// maxSleep bounds how long the loop sleeps on a deadline: Go's timers stand still
 	// while the machine is suspended, the node's clock does not.
 	maxSleep = time.Second
@@ -117,9 +122,11 @@ type Node struct {
 	ending atomic.Pointer[ending] // set once: why the loop stops
 	done   chan struct{}
 
-	mu       sync.Mutex // guards the four below
+	mu       sync.Mutex // guards the six below
 	live     map[*session]struct{}
 	accepted int
+	silent   list.List // of *session: accepted, no frame yet, the oldest in front
+	crowd    crowd
 	lastID   node.SessionID
 	closing  bool
 	work     sync.WaitGroup // goroutines of sessions and listeners
@@ -177,6 +184,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Idle <= 0 {
 		o.Idle = DefaultIdle
+	}
+	if o.FrameTime <= 0 {
+		o.FrameTime = DefaultFrameTime
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

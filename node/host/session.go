@@ -1,6 +1,7 @@
 package host
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ type session struct {
 	peer node.Peer
 	stop context.CancelFunc // ends a dial; nil when accepted
 
+	heard bool          // a frame came; the reader's
+	place *list.Element // in the node's silent list; nil when it is in none. Guarded by the node's mu
+	freed bool          // its place went to a newer one; guarded by the node's mu
+
 	// Loop state.
 	up      bool
 	hungUp  bool         // the machine closed it
@@ -30,19 +35,19 @@ type session struct {
 	facts   []fact
 }
 
-// newSession registers a stream; nil when the node ends or has as many accepted
-// sessions as it may.
+// newSession registers a stream; nil when the node ends, or has as many accepted
+// sessions as it may and all of them have sent a frame.
 func (n *Node) newSession(id node.SessionID, peer node.Peer) *session {
 	s := &session{n: n, id: id, peer: peer}
 	s.machine, _ = n.o.Machine.(node.Preparer)
-	o := stream.Options{Link: peer.Link, Credit: n.o.Credit, InBytes: int64(n.o.InBytes), OutBytes: n.o.OutBytes, Counters: &n.counters.streams, Go: n.spawn}
+	o := stream.Options{Link: peer.Link, Credit: n.o.Credit, InBytes: int64(n.o.InBytes), OutBytes: n.o.OutBytes, Frame: n.o.FrameTime, Counters: &n.counters.streams, Go: n.spawn}
 	if peer.Link == wire.Remoting { // the other links have heartbeats of their own
 		o.Idle = n.o.Idle
 	}
 	s.Stream = stream.New(o, s)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closing || !s.dialled() && n.accepted >= n.o.MaxSessions {
+	if n.closing || !s.dialled() && n.accepted >= n.o.MaxSessions && !n.makeRoom(peer) {
 		n.counters.refused.Add(1)
 		return nil
 	}
@@ -50,9 +55,53 @@ func (n *Node) newSession(id node.SessionID, peer node.Peer) *session {
 		n.lastID++
 		n.accepted++
 		s.id = n.lastID
+		s.place = n.silent.PushBack(s)
 	}
 	n.live[s] = struct{}{}
 	return s
+}
+
+// crowd is when the node last complained that it has all the sessions it may have,
+// and the connections closed for that since.
+type crowd struct {
+	told   time.Time
+	closed int
+}
+
+// crowdPause is the least time between two such complaints.
+const crowdPause = 10 * time.Second
+
+// errGaveWay ends a session that took a place and did nothing with it.
+var errGaveWay = errors.New("gave way to a newer connection: it never sent a frame, and there are too many")
+
+// makeRoom ends the accepted session that has been silent longest since it was
+// opened, so that idle connections keep no client out; false when every one has
+// sent a frame. The caller holds mu.
+func (n *Node) makeRoom(newest node.Peer) bool {
+	n.crowd.closed++
+	if now := time.Now(); n.crowd.told.IsZero() || now.Sub(n.crowd.told) >= crowdPause {
+		n.o.Log.Warn("too many connections: those that never sent a frame are closed first, then new ones",
+			"node", n.o.Name, "limit", n.o.MaxSessions, "closed", n.crowd.closed, "listener", newest.Local, "from", newest.Addr)
+		n.crowd = crowd{told: now}
+	}
+	oldest := n.silent.Front()
+	if oldest == nil {
+		return false
+	}
+	s := n.silent.Remove(oldest).(*session)
+	s.place, s.freed = nil, true
+	n.accepted--
+	n.counters.refused.Add(1)
+	s.Close(errGaveWay)
+	return true
+}
+
+// leave takes a session off the silent list. The caller holds mu.
+func (s *session) leave() {
+	if s.place != nil {
+		s.n.silent.Remove(s.place)
+		s.place = nil
+	}
 }
 
 // spawn runs f on a goroutine that the node waits for at its end.
@@ -67,6 +116,12 @@ func (s *session) dialled() bool { return s.id&node.Dialled != 0 }
 
 // Deliver prepares frames on the reader's goroutine and gives them to the loop.
 func (s *session) Deliver(batch []stream.Received) {
+	if !s.heard {
+		s.heard = true
+		s.n.mu.Lock()
+		s.leave()
+		s.n.mu.Unlock()
+	}
 	if s.machine != nil {
 		now := s.n.o.Clock()
 		for i := range batch {
@@ -85,7 +140,8 @@ func (s *session) Deliver(batch []stream.Received) {
 func (s *session) Ended(reason string, rejected bool) {
 	s.n.mu.Lock()
 	delete(s.n.live, s)
-	if !s.dialled() {
+	s.leave()
+	if !s.dialled() && !s.freed {
 		s.n.accepted--
 	}
 	s.n.mu.Unlock()

@@ -2,10 +2,13 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -394,4 +397,77 @@ func TestUnencodableFrameClosesItsSession(t *testing.T) {
 			t.Errorf("reason %q", m.downs[0])
 		}
 	})
+}
+
+// warnings counts the log's lines at WARN and above.
+type warnings struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+func (w *warnings) Enabled(context.Context, slog.Level) bool { return true }
+func (w *warnings) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		w.n.Add(1)
+	}
+	return nil
+}
+
+// Idle connections keep no client out: the one that has been silent longest gives
+// way, and the log says so once. Who has sent a frame keeps its place.
+func TestSilentSessionsGiveWay(t *testing.T) {
+	m := newToy(remoting())
+	m.receive = echo
+	var log warnings
+	n := start(t, Options{Machine: m, MaxSessions: 2, Log: slog.New(&log)})
+	var silent, busy [2]*peer
+	for i := range silent {
+		silent[i] = connect(t, n.Addrs()[0], wire.Remoting)
+	}
+	for i := range busy {
+		busy[i] = connect(t, n.Addrs()[0], wire.Remoting)
+		busy[i].send(request(i, "x"))
+		busy[i].expect(i, "x")
+		if _, err := silent[i].next(); err == nil {
+			t.Errorf("silent session %d is served", i)
+		}
+	}
+	if _, err := connect(t, n.Addrs()[0], wire.Remoting).next(); err == nil {
+		t.Error("a third session is served")
+	}
+	for i, p := range busy {
+		p.send(request(i, "y"))
+		p.expect(i, "y")
+	}
+	if k := n.Stats().Refused; k != 3 || log.n.Load() != 1 {
+		t.Errorf("%d refused, %d warnings", k, log.n.Load())
+	}
+	busy[0].c.Close()
+	when(t, n, "the places are free", func() bool { return n.Stats().Sessions == 1 })
+	last := connect(t, n.Addrs()[0], wire.Remoting)
+	last.send(request(7, "x"))
+	last.expect(7, "x")
+}
+
+// A frame that trickles in ends its session in time, however lively it looks.
+func TestFrameThatTakesForever(t *testing.T) {
+	m := newToy(remoting(), replication())
+	m.receive = echo
+	n := start(t, Options{Machine: m, FrameTime: 60 * time.Millisecond})
+	busy, slow := connect(t, n.Addrs()[0], wire.Remoting), connect(t, n.Addrs()[0], wire.Remoting)
+	whole := encode(t, request(1, strings.Repeat("x", 1<<20)))
+	slow.write(whole[:9])
+	for i := 9; ; i++ {
+		busy.send(request(i, "x"))
+		busy.expect(i, "x")
+		slow.c.Write(whole[i : i+1]) // fails once it is closed
+		var downs []string
+		look(t, n, func() { downs = m.downs })
+		if len(downs) > 0 {
+			if !strings.HasPrefix(downs[0], "a frame has not ended") {
+				t.Errorf("ended: %v", downs)
+			}
+			return
+		}
+	}
 }

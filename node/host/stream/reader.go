@@ -22,6 +22,8 @@ const (
 	manyReads = 64
 	// maxFrameSlab is how many frames are allocated at once under load.
 	maxFrameSlab = 16
+	// minFrameRate is what a large frame has to arrive at, bytes a second.
+	minFrameRate = 64 << 10
 )
 
 // credit bounds the frames of one stream that were delivered and not taken, in
@@ -82,8 +84,15 @@ type reader struct {
 	slab  []wire.Frame
 	grown int // size of the last slab
 
-	seen   uint32 // activity at the last idle check
-	silent int    // idle checks in a row without any
+	armed  time.Time // when the next check is; zero: never
+	seen   uint32    // activity at the last check
+	silent time.Time // the first of the checks in a row without any; zero: none
+
+	// The frame under way: its bytes so far, 0 when there is none, when the first of
+	// them came, and the checks that have found it unfinished.
+	rest   int
+	begun  time.Time
+	checks int
 }
 
 // errNoFrame marks bytes that do not decode.
@@ -106,7 +115,7 @@ var errBroken = errors.New("broken")
 // frames keeps no byte twice: decoded frames are slices of the buffer they were
 // read into. When it is full the unfinished rest moves to a fresh one.
 func (r *reader) frames() error {
-	r.rearm()
+	r.arm(time.Now())
 	size, reads := minReadBytes, 0
 	buf := make([]byte, 0, size)
 	start := 0 // of the unfinished rest
@@ -122,6 +131,7 @@ func (r *reader) frames() error {
 			return err
 		}
 		start += used
+		r.unfinished(len(buf)-start, used > 0)
 		if cap(buf)-len(buf) >= cap(buf)/8 {
 			continue
 		}
@@ -154,8 +164,7 @@ func endOf(err error, rest int) error {
 	return err
 }
 
-// fill reads once. A stream on which nothing moved in two checks in a row, each
-// half the idle time, is over.
+// fill reads once, and looks at the stream whenever a check is due.
 func (r *reader) fill(b []byte) (int, error) {
 	for {
 		k, err := r.conn.Read(b)
@@ -164,20 +173,61 @@ func (r *reader) fill(b []byte) (int, error) {
 			r.o.Counters.BytesIn.Add(int64(k))
 			return k, err
 		}
-		if now := r.active.Load(); now != r.seen {
-			r.seen, r.silent = now, 0
-		} else if r.silent++; r.silent >= 2 {
-			return 0, fmt.Errorf("idle for %v", r.o.Idle)
+		now := time.Now()
+		if err := r.check(now); err != nil {
+			return 0, err
 		}
-		r.rearm()
+		r.arm(now)
 	}
 }
 
-// rearm begins half an idle time.
-func (r *reader) rearm() {
-	if r.o.Idle > 0 {
-		r.conn.SetReadDeadline(time.Now().Add(r.o.Idle / 2)) // fails on a closed connection only, as Read then does
+// check ends a stream that is idle or whose frame does not get on. Neither is
+// decided by one check alone: the first one after this process stood still sees an
+// old clock and bytes that nobody read.
+func (r *reader) check(now time.Time) error {
+	if active := r.active.Load(); active != r.seen {
+		r.seen, r.silent = active, now
+	} else if r.silent.IsZero() {
+		r.silent = now
+	} else if r.o.Idle > 0 && now.Sub(r.silent) >= r.o.Idle {
+		return fmt.Errorf("idle for %v", r.o.Idle)
 	}
+	if r.rest == 0 || r.o.Frame <= 0 {
+		return nil
+	}
+	r.checks++
+	allowed := r.o.Frame + time.Duration(r.rest)*time.Second/minFrameRate
+	if took := now.Sub(r.begun); r.checks >= 2 && took >= allowed {
+		return fmt.Errorf("a frame has not ended %v after its first byte, %d bytes of it have come", took.Round(time.Millisecond), r.rest)
+	}
+	return nil
+}
+
+// unfinished notes how many bytes of a frame wait for more; fresh when the frame
+// before it was delivered. What the stream waited for credit is not on its account.
+func (r *reader) unfinished(rest int, fresh bool) {
+	begins := rest > 0 && (fresh || r.rest == 0)
+	r.rest = rest
+	if !begins || r.o.Frame <= 0 {
+		return
+	}
+	r.begun, r.checks = time.Now(), 0
+	if r.armed.IsZero() || r.armed.Sub(r.begun) > r.o.Frame/2 {
+		r.arm(r.begun)
+	}
+}
+
+// arm sets when the next check is: after half an idle time, and after half a
+// frame's time while one is under way.
+func (r *reader) arm(now time.Time) {
+	wait := r.o.Idle / 2
+	if r.rest > 0 && r.o.Frame > 0 && (wait == 0 || wait > r.o.Frame/2) {
+		wait = r.o.Frame / 2
+	}
+	if r.armed = (time.Time{}); wait > 0 {
+		r.armed = now.Add(wait)
+	}
+	r.conn.SetReadDeadline(r.armed) // fails on a closed connection only, as Read then does
 }
 
 // deliver hands over every whole frame at the start of b and returns how many

@@ -21,6 +21,9 @@ type Options struct {
 	InBytes  int64         // bytes of them; one frame always may be under way
 	OutBytes int           // bytes that may wait to be written
 	Idle     time.Duration // silence both ways that ends the stream; 0 is no limit
+	// Frame is how long one frame may take from its first byte to its last, beside a
+	// second for each minFrameRate bytes of it; 0 is no limit.
+	Frame    time.Duration
 	Counters *Counters
 	// Go runs f on a goroutine of its own.
 	Go func(f func())

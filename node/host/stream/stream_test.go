@@ -141,3 +141,30 @@ func TestEndedBeforeItRan(t *testing.T) {
 		t.Error("the connection is open")
 	}
 }
+
+// A frame under way is judged by its own time and size, and never by the first
+// check that finds it: after a standstill that one knows nothing.
+func TestFrameTime(t *testing.T) {
+	begun := time.Now()
+	for _, c := range []struct {
+		name   string
+		rest   int
+		checks []time.Duration // after the first byte
+		ends   bool            // at the last of them
+	}{
+		{"in time", 1, []time.Duration{15 * time.Second, 29 * time.Second}, false},
+		{"too long", 1, []time.Duration{15 * time.Second, 31 * time.Second}, true},
+		{"large", 640 << 10, []time.Duration{15 * time.Second, 30 * time.Second, 39 * time.Second}, false},
+		{"large and too long", 640 << 10, []time.Duration{15 * time.Second, 30 * time.Second, 41 * time.Second}, true},
+		{"after a standstill", 1, []time.Duration{time.Hour}, false},
+		{"no frame", 0, []time.Duration{time.Hour, 2 * time.Hour}, false},
+	} {
+		r := reader{Stream: New(Options{Frame: 30 * time.Second}, nil), rest: c.rest, begun: begun}
+		for i, after := range c.checks {
+			err := r.check(begun.Add(after))
+			if (err != nil) != (c.ends && i == len(c.checks)-1) {
+				t.Errorf("%s: check %d: %v", c.name, i, err)
+			}
+		}
+	}
+}
