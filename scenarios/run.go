@@ -73,7 +73,9 @@ type RunOptions struct {
 // Execute runs a drill once and judges it.
 func Execute(d *Drill, seed uint64, o RunOptions) (*Run, *Report, error) {
 	if d.Pure != nil {
-		return nil, executePure(d, seed, o), nil
+		rep := executePure(d, seed, o)
+		rep.Set = o.Settings
+		return nil, rep, nil
 	}
 	r, err := prepare(d, seed, o)
 	if err != nil {
@@ -89,7 +91,9 @@ func Execute(d *Drill, seed uint64, o RunOptions) (*Run, *Report, error) {
 	if o.Wall != nil {
 		r.wall = o.Wall() - began
 	}
-	return r, r.report(), nil
+	rep := r.report()
+	rep.Set = o.Settings
+	return r, rep, nil
 }
 
 // executePure runs a drill that needs no world.

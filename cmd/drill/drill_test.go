@@ -104,11 +104,11 @@ func TestReplayOfSavedPlan(t *testing.T) {
 func TestFailureExits(t *testing.T) {
 	var out, errs bytes.Buffer
 	tab := newTable(&out, &errs)
-	tab.add(&scenarios.Report{Drill: "A3", Seed: 7, Verdict: scenarios.Vacuous, Reason: "too quiet"}, nil)
+	tab.add(&scenarios.Report{Drill: "A3", Seed: 7, Verdict: scenarios.Vacuous, Reason: "too quiet", Set: []scenarios.Option{{Name: "groups", Value: "1"}}}, nil)
 	if err := tab.finish(); !errors.Is(err, errFailed) {
 		t.Errorf("a vacuous run ends with %v", err)
 	}
-	if !strings.Contains(errs.String(), "go run ./cmd/drill run A3 --seed 7") {
+	if !strings.Contains(errs.String(), "go run ./cmd/drill run A3 --seed 7 --set groups=1") {
 		t.Errorf("no command to repeat it: %s", errs.String())
 	}
 	if err := newTable(&out, &errs).finish(); !errors.Is(err, errFailed) {

@@ -52,7 +52,7 @@ func work(in io.Reader, out io.Writer) error {
 		rep := runOnce(j)
 		if j.twice {
 			if why := differ(rep, runOnce(j)); why != "" {
-				rep.Verdict, rep.Reason = scenarios.Broken, "two runs of one seed differ: "+why
+				rep.Verdict, rep.Reason, rep.Unlike = scenarios.Broken, "two runs of one seed differ: "+why, true
 			}
 		}
 		if err := rep.WriteJSON(out); err != nil {
@@ -134,7 +134,7 @@ func runOnce(j job) *scenarios.Report {
 }
 
 func broken(j job, err error) *scenarios.Report {
-	return &scenarios.Report{Seed: j.seed, Drill: j.drill.ID, Host: "sim", Verdict: scenarios.Broken, Reason: err.Error()}
+	return &scenarios.Report{Seed: j.seed, Drill: j.drill.ID, Host: "sim", Verdict: scenarios.Broken, Reason: err.Error(), Set: j.settings}
 }
 
 // pool runs jobs on worker processes.
