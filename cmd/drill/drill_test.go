@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -74,10 +75,42 @@ func TestBadArguments(t *testing.T) {
 		{sweepFlags{seeds: "1..2", shard: "4/3"}, "1 ≤ I ≤ N"},
 		{sweepFlags{seeds: "1..2", drill: []string{"nope"}}, "drill list"},
 		{sweepFlags{seeds: "1..2", set: []string{"min"}}, "name=value"},
+		{sweepFlags{seeds: "1..2", set: []string{"foo=1"}}, `no option is called "foo"`},
+		{sweepFlags{lasts: time.Hour, set: []string{"replicas=2", "minInSyncReplicas=3"}}, "no write could ever be admitted"},
+		{sweepFlags{seeds: "1..99", drill: []string{"R"}, set: []string{"minInSyncReplicas=3"}}, "where options that are not set are drawn"},
 	}
 	for _, c := range cases {
 		if _, _, err := c.f.jobsOf(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %q", c.f, err, c.want)
+		}
+	}
+}
+
+// TestSettingsAreCheckedFirst: run, live and replay refuse an option before any run
+// and before a file is written.
+func TestSettingsAreCheckedFirst(t *testing.T) {
+	for _, c := range []struct {
+		command *cobra.Command
+		args    []string
+	}{
+		{runCommand(), []string{"A3", "S0"}}, {runCommand(), []string{"--all"}},
+		{liveCommand(), []string{"S0"}}, {replayCommand(), []string{"S0:1"}},
+	} {
+		var out bytes.Buffer
+		c.command.SetOut(&out)
+		c.command.SetErr(&out)
+		c.command.SilenceUsage, c.command.SilenceErrors = true, true
+		file := filepath.Join(t.TempDir(), "out.jsonl")
+		if c.command.Flags().Lookup("json") != nil {
+			c.args = append(c.args, "--json", file)
+		}
+		c.command.SetArgs(append(c.args, "--set", "replicas=3", "--set", "minInSyncReplicas=4"))
+		err := c.command.Execute()
+		if err == nil || errors.Is(err, errFailed) || !strings.Contains(err.Error(), "no write could ever be admitted") || out.Len() > 0 {
+			t.Errorf("%s %v: %v, printed %q", c.command.Name(), c.args, err, out.String())
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s wrote %s", c.command.Name(), file)
 		}
 	}
 }

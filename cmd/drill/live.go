@@ -35,6 +35,9 @@ speed. Plans, judges and assertions are those of drill run; no two runs are alik
 			if s.Settings, err = parseSettings(set); err != nil {
 				return err
 			}
+			if err := checkSettings(drills, seed, seed, s.Settings); err != nil {
+				return err
+			}
 			if verbose {
 				s.Log = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			}

@@ -64,6 +64,9 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := checkSettings(drills, seed, seed, settings); err != nil {
+				return err
+			}
 			if err := out.open(); err != nil {
 				return err
 			}

@@ -112,6 +112,9 @@ func (f *sweepFlags) jobsOf() (next func() (job, bool), total int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := checkSettings(drills, from, to, settings); err != nil {
+		return nil, 0, err
+	}
 	part, parts, err := parseShard(f.shard)
 	if err != nil {
 		return nil, 0, err

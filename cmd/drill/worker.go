@@ -113,12 +113,32 @@ func parseSettings(list []string) ([]scenarios.Option, error) {
 	for _, s := range list {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, fmt.Errorf("--set %q: write name=value, names are listed in every report", s)
+			return nil, fmt.Errorf("--set %q: write name=value, for example --set minInSyncReplicas=2", s)
 		}
 		out = append(out, scenarios.Option{Name: name, Value: value})
 	}
 	return out, nil
 }
+
+// checkSettings refuses, before any run, settings that a run of these drills with one
+// of the first seeds could not be made with.
+func checkSettings(drills []*scenarios.Drill, from, to uint64, settings []scenarios.Option) error {
+	if len(settings) == 0 {
+		return nil
+	}
+	for seed := from; seed <= to && seed-from < seedsChecked; seed++ {
+		for _, d := range drills {
+			if err := scenarios.Check(d, seed, settings); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// seedsChecked is how many seeds of a sweep are looked at beforehand: each option is
+// drawn from few values, which this many seeds reach.
+const seedsChecked = 100
 
 // began is where wall times count from.
 var began = time.Now()
