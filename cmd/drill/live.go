@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,14 +45,20 @@ speed. Plans, judges and assertions are those of drill run; no two runs are alik
 			if err := out.open(); err != nil {
 				return err
 			}
+			ctx, stop := untilSignal(cmd)
+			defer stop()
 			l := &liveRuns{table: newTable(cmd.OutOrStdout(), cmd.ErrOrStderr()), out: &out, mapped: map[string]bool{}}
-			if err := l.run(drills, jobs, func(d *scenarios.Drill) (*scenarios.Report, error) { return live.Run(d, seed, s) }); err != nil {
+			if err := l.run(ctx, drills, jobs, func(d *scenarios.Drill) (*scenarios.Report, error) { return live.Run(d, seed, s) }); err != nil {
 				return err
 			}
 			if err := out.close(); err != nil {
 				return fmt.Errorf("--json: %w", err)
 			}
-			return l.finish()
+			err = l.finish()
+			if ctx.Err() != nil {
+				return cutShort(l.runs())
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every drill that exists")
@@ -75,8 +82,14 @@ type liveRuns struct {
 	mapped  map[string]bool // how faults were carried out
 }
 
-// run runs the drills, so many at once.
-func (l *liveRuns) run(drills []*scenarios.Drill, jobs int, run func(d *scenarios.Drill) (*scenarios.Report, error)) error {
+// run runs the drills, so many at once, and begins none when ctx has ended. Those
+// under way go on to their end, which removes their files.
+func (l *liveRuns) run(ctx context.Context, drills []*scenarios.Drill, jobs int, run func(d *scenarios.Drill) (*scenarios.Report, error)) error {
+	defer context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		fmt.Fprintln(l.errw, "stopping when the drills under way have ended; Ctrl-C again stops at once")
+	})()
 	var wg sync.WaitGroup
 	var errs []error
 	queue := make(chan *scenarios.Drill)
@@ -95,7 +108,13 @@ func (l *liveRuns) run(drills []*scenarios.Drill, jobs int, run func(d *scenario
 		})
 	}
 	for _, d := range drills {
-		queue <- d
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case queue <- d:
+		case <-ctx.Done():
+		}
 	}
 	close(queue)
 	wg.Wait()

@@ -70,10 +70,12 @@ func runCommand() *cobra.Command {
 			if err := out.open(); err != nil {
 				return err
 			}
+			ctx, stop := untilSignal(cmd)
+			defer stop()
 			t := newTable(cmd.OutOrStdout(), cmd.ErrOrStderr())
 			i := 0
 			p := &pool{workers: max(1, min(jobs, len(drills))), report: func(r *scenarios.Report) { t.add(r, out.write(r)) }}
-			err = p.run(func() (job, bool) {
+			err = p.run(ctx, func() (job, bool) {
 				if i == len(drills) {
 					return job{}, false
 				}
@@ -86,7 +88,11 @@ func runCommand() *cobra.Command {
 			if err := out.close(); err != nil {
 				return fmt.Errorf("--json: %w", err)
 			}
-			return t.finish()
+			err = t.finish()
+			if ctx.Err() != nil {
+				return cutShort(t.runs())
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every drill that exists")

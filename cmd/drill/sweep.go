@@ -34,7 +34,8 @@ func sweepCommand() *cobra.Command {
 		Short: "Run drills over many seeds",
 		Long: `sweep runs every drill (or those named with --drill) over a range of seeds, or for a
 time, in worker processes. A share of the runs is made twice and must give the same hash.
-A failure prints the command that brings it back; the table and what was drawn come last.`,
+A failure prints the command that brings it back; the table and what was drawn come last,
+also after Ctrl-C.`,
 		Example: `  drill sweep --seeds 1..200 --drill A3
   drill sweep --for 5m
   drill sweep --seeds 1..10000 --shard 2/8 --json out.jsonl`,
@@ -65,6 +66,8 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 	if err := f.out.open(); err != nil {
 		return err
 	}
+	ctx, stop := untilSignal(cmd)
+	defer stop()
 	t := newTable(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	progress := newProgress(cmd.ErrOrStderr(), total, f.lasts)
 	var found atomic.Bool
@@ -75,7 +78,7 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 			found.Store(true)
 		}
 	}}
-	err = p.run(func() (job, bool) {
+	err = p.run(ctx, func() (job, bool) {
 		if found.Load() {
 			return job{}, false
 		}
@@ -89,6 +92,9 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 	}
 	err = t.finish()
 	t.histogram()
+	if ctx.Err() != nil {
+		return cutShort(t.runs())
+	}
 	if holes := t.holes(); err == nil && f.marks && len(holes) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d clauses or rare states were never reached\n", len(holes))
 		return errFailed

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -164,8 +166,9 @@ type pool struct {
 	mu      sync.Mutex
 }
 
-// run does every job that next gives, until next reports false.
-func (p *pool) run(next func() (job, bool)) error {
+// run does every job that next gives, until next reports false or ctx ends. Runs that
+// are then under way are given up and not reported.
+func (p *pool) run(ctx context.Context, next func() (job, bool)) error {
 	var take sync.Mutex
 	errs := make([]error, p.workers)
 	var wg sync.WaitGroup
@@ -173,7 +176,7 @@ func (p *pool) run(next func() (job, bool)) error {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			errs[i] = p.serve(func() (job, bool) {
+			errs[i] = p.serve(ctx, func() (job, bool) {
 				take.Lock()
 				defer take.Unlock()
 				return next()
@@ -184,12 +187,12 @@ func (p *pool) run(next func() (job, bool)) error {
 	return errors.Join(errs...)
 }
 
-func (p *pool) serve(next func() (job, bool)) error {
+func (p *pool) serve(ctx context.Context, next func() (job, bool)) error {
 	var w *worker
 	defer func() { w.close() }()
 	for {
 		j, ok := next()
-		if !ok {
+		if !ok || ctx.Err() != nil {
 			return nil
 		}
 		if w == nil {
@@ -198,7 +201,10 @@ func (p *pool) serve(next func() (job, bool)) error {
 				return err
 			}
 		}
-		rep, err := w.do(j)
+		rep, err := w.do(ctx, j)
+		if err != nil && ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			w.close()
 			w = nil
@@ -226,6 +232,7 @@ func startWorker() (*worker, error) {
 	w := &worker{cmd: exec.Command(self, "worker"), stderr: &tail{}}
 	w.cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
 	w.cmd.Stderr = w.stderr
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for this process
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("worker pipe: %w", err)
 	}
@@ -241,13 +248,14 @@ func startWorker() (*worker, error) {
 }
 
 // do sends one job and reads its report; a worker that dies or does not answer
-// in time is an error.
-func (w *worker) do(j job) (*scenarios.Report, error) {
+// in time is an error, and so is one that is given up because ctx ended.
+func (w *worker) do(ctx context.Context, j job) (*scenarios.Report, error) {
 	if _, err := io.WriteString(w.in, j.String()+"\n"); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	hung := time.AfterFunc(answerLimit, func() { w.cmd.Process.Kill() })
 	defer hung.Stop()
+	defer context.AfterFunc(ctx, func() { w.cmd.Process.Kill() })()
 	line, err := w.out.ReadBytes('\n')
 	if err != nil {
 		w.cmd.Wait() // its exit code is in the text below
