@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,10 +116,42 @@ func TestSettingsAreCheckedFirst(t *testing.T) {
 	}
 }
 
+// TestNumbersAndFilesAreCheckedFirst: before any run.
+func TestNumbersAndFilesAreCheckedFirst(t *testing.T) {
+	pure := scenarios.Drills()[slices.IndexFunc(scenarios.Drills(), func(d *scenarios.Drill) bool { return d.Pure != nil })].ID
+	for _, c := range []struct {
+		command *cobra.Command
+		args    string
+		want    string
+	}{
+		{runCommand(), "S0 --jobs -4", "--jobs -4: write 1 or more"},
+		{liveCommand(), "S0 --jobs 0", "--jobs 0: write 1 or more"},
+		{mutantsCommand(), "--jobs 0", "--jobs 0: write 1 or more"},
+		{mutantsCommand(), "--seeds -1", "--seeds -1: write 0 or more"},
+		{sweepCommand(), "--seeds 1..2 --drill S0 --jobs -4", "--jobs -4: write 1 or more"},
+		{sweepCommand(), "--seeds 1..2 --drill S0 --twice -1", "--twice -1: write 0 or more"},
+		{sweepCommand(), "--seeds 1..2 --drill S0 --for -1s", "--for -1s: write a time above 0"},
+		{replayCommand(), "S0:1 --save /nonexist/x", "--save: open /nonexist/x"},
+		{replayCommand(), pure + ":1 --save /nonexist/x", "has no world, and so no plan"},
+	} {
+		var out bytes.Buffer
+		c.command.SetOut(&out)
+		c.command.SetErr(&out)
+		c.command.SilenceUsage, c.command.SilenceErrors = true, true
+		c.command.SetArgs(strings.Fields(c.args))
+		if err := c.command.Execute(); err == nil || !strings.Contains(err.Error(), c.want) || out.Len() > 0 {
+			t.Errorf("%s %s: %v, printed %q", c.command.Name(), c.args, err, out.String())
+		}
+	}
+}
+
 // TestReplayOfSavedPlan: a plan file brings the same run back.
 func TestReplayOfSavedPlan(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "run.plan")
 	var first, second bytes.Buffer
+	if err := os.WriteFile(plan, bytes.Repeat([]byte("of another run\n"), 1000), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := replay(command(&first), "S0:5", replayOptions{save: plan}); err != nil {
 		t.Fatal(err)
 	}

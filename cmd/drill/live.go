@@ -29,6 +29,9 @@ cluster in this process, TCP on loopback, stores in files, the real clock at --p
 speed. Plans, judges and assertions are those of drill run; no two runs are alike.`,
 		Example: "  drill live A3 --seed 17\n  drill live --all --json live.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := atLeast("jobs", jobs, 1); err != nil {
+				return err
+			}
 			drills, err := chosen(args, all)
 			if err != nil {
 				return err
@@ -93,7 +96,7 @@ func (l *liveRuns) run(ctx context.Context, drills []*scenarios.Drill, jobs int,
 	var wg sync.WaitGroup
 	var errs []error
 	queue := make(chan *scenarios.Drill)
-	for range max(1, jobs) {
+	for range jobs {
 		wg.Go(func() {
 			for d := range queue {
 				rep, err := run(d)

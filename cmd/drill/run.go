@@ -56,6 +56,9 @@ func runCommand() *cobra.Command {
   drill run --all
   drill run A3 --set minInSyncReplicas=2 --set writeLease=off`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := atLeast("jobs", jobs, 1); err != nil {
+				return err
+			}
 			drills, err := chosen(args, all)
 			if err != nil {
 				return err
@@ -74,7 +77,7 @@ func runCommand() *cobra.Command {
 			defer stop()
 			t := newTable(cmd.OutOrStdout(), cmd.ErrOrStderr())
 			i := 0
-			p := &pool{workers: max(1, min(jobs, len(drills))), report: func(r *scenarios.Report) { t.add(r, out.write(r)) }}
+			p := &pool{workers: min(jobs, len(drills)), report: func(r *scenarios.Report) { t.add(r, out.write(r)) }}
 			err = p.run(ctx, func() (job, bool) {
 				if i == len(drills) {
 					return job{}, false

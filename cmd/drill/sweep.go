@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -59,6 +60,9 @@ also after Ctrl-C.`,
 }
 
 func sweep(cmd *cobra.Command, f *sweepFlags) error {
+	if err := errors.Join(atLeast("jobs", f.jobs, 1), atLeast("twice", f.twice, 0), f.notBackwards()); err != nil {
+		return err
+	}
 	next, total, err := f.jobsOf()
 	if err != nil {
 		return err
@@ -71,7 +75,7 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 	t := newTable(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	progress := newProgress(cmd.ErrOrStderr(), total, f.lasts)
 	var found atomic.Bool
-	p := &pool{workers: max(1, f.jobs), report: func(r *scenarios.Report) {
+	p := &pool{workers: f.jobs, report: func(r *scenarios.Report) {
 		t.add(r, f.out.write(r))
 		progress.step(len(t.failed))
 		if f.first && r.Breach() {
@@ -100,6 +104,13 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 		return errFailed
 	}
 	return err
+}
+
+func (f *sweepFlags) notBackwards() error {
+	if f.lasts < 0 {
+		return fmt.Errorf("--for %v: write a time above 0", f.lasts)
+	}
+	return nil
 }
 
 // jobsOf enumerates seeds, all drills of a seed before the next seed.

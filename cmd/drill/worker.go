@@ -122,6 +122,14 @@ func parseSettings(list []string) ([]scenarios.Option, error) {
 	return out, nil
 }
 
+// atLeast refuses a number of the command line that is too small.
+func atLeast(flag string, n, least int) error {
+	if n < least {
+		return fmt.Errorf("--%s %d: write %d or more", flag, n, least)
+	}
+	return nil
+}
+
 // checkSettings refuses, before any run, settings that a run of these drills with one
 // of the first seeds could not be made with.
 func checkSettings(drills []*scenarios.Drill, from, to uint64, settings []scenarios.Option) error {
