@@ -158,6 +158,13 @@ func TestReplayOfSavedPlan(t *testing.T) {
 	if text, err := os.ReadFile(plan); err != nil || !strings.Contains(string(text), "drill S0") {
 		t.Fatalf("plan %q, %v", text, err)
 	}
+	bare := filepath.Join(t.TempDir(), "bare.plan")
+	if err := os.WriteFile(bare, []byte("lockstep plan 1\nnoise seed 1\nend\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := replay(command(&second), bare, replayOptions{}); err == nil || !strings.Contains(err.Error(), "names no drill") {
+		t.Errorf("a plan of no drill: %v", err)
+	}
 	if err := replay(command(&second), plan, replayOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -152,6 +152,9 @@ func subject(what string) (*scenarios.Drill, uint64, *sim.Plan, error) {
 	if err != nil {
 		return nil, 0, nil, fmt.Errorf("%s: %w", what, err)
 	}
+	if plan.Drill == "" {
+		return nil, 0, nil, fmt.Errorf("%s: the plan names no drill: add the line, drill NAME; drill list shows the names", what)
+	}
 	d, err := scenarios.Find(plan.Drill)
 	return d, plan.Seed, plan, err
 }
