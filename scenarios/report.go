@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Verdict is how a run ended.
@@ -25,7 +26,7 @@ const (
 type Report struct {
 	Seed             uint64           `json:"seed"`
 	Drill            string           `json:"drill"`
-	Host             string           `json:"host"` // "sim", "live", "pure", "chaos"
+	Host             string           `json:"host"` // "sim", "live", "pure", "process"
 	Verdict          Verdict          `json:"verdict"`
 	Reason           string           `json:"reason"` // first finding; "" on pass
 	Findings         []string         `json:"findings,omitempty"`
@@ -49,6 +50,7 @@ type Report struct {
 	ConsumeGapMillis int64            `json:"consumeGapMillis"` // longest time without a delivery
 	TruncatedBytes   int64            `json:"truncatedBytes"`
 	Options          []Option         `json:"options"`
+	Set              []Option         `json:"set,omitempty"` // those that the command line set
 	Timeline         []TimelineEntry  `json:"timeline"`
 	Roles            []RoleChange     `json:"roles"`
 	Marks            map[string]int   `json:"marks,omitempty"`
@@ -59,6 +61,7 @@ type Report struct {
 	// for too long to be judged.
 	StallMillis int64       `json:"stallMillis,omitempty"`
 	Disturbed   []string    `json:"disturbed,omitempty"`
+	Unlike      bool        `json:"unlike,omitempty"` // the run was made twice and the two differ
 	Answers     FourAnswers `json:"answers"`
 }
 
@@ -127,13 +130,27 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// Repeat is the command that brings the run back.
+// Repeat is the command that brings the run back, with everything that the command
+// line said about it.
 func (r *Report) Repeat() string {
-	verb := "run"
-	if r.Host == "live" {
-		verb = "live"
+	var b strings.Builder
+	switch {
+	case r.Unlike: // one run by itself may well pass
+		fmt.Fprintf(&b, "go run ./cmd/drill sweep --drill %s --seeds %d..%d --twice 1", r.Drill, r.Seed, r.Seed)
+	case r.Host == "live":
+		fmt.Fprintf(&b, "go run ./cmd/drill live %s --seed %d", r.Drill, r.Seed)
+	case r.Host == "process":
+		return fmt.Sprintf("go run ./cmd/drill chaos --bin LOCKSTEP --client INTEROP --data EMPTY --seed %d", r.Seed)
+	default:
+		fmt.Fprintf(&b, "go run ./cmd/drill run %s --seed %d", r.Drill, r.Seed)
 	}
-	return fmt.Sprintf("go run ./cmd/drill %s %s --seed %d", verb, r.Drill, r.Seed)
+	for _, o := range r.Set {
+		fmt.Fprintf(&b, " --set %s=%s", o.Name, o.Value)
+	}
+	if r.Pace > 0 {
+		fmt.Fprintf(&b, " --pace %d", r.Pace)
+	}
+	return b.String()
 }
 
 // Breach reports whether the run found something wrong, as against having been

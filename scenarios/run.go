@@ -73,7 +73,12 @@ type RunOptions struct {
 // Execute runs a drill once and judges it.
 func Execute(d *Drill, seed uint64, o RunOptions) (*Run, *Report, error) {
 	if d.Pure != nil {
-		return nil, executePure(d, seed, o), nil
+		if err := Check(d, seed, o.Settings); err != nil {
+			return nil, nil, err
+		}
+		rep := executePure(d, seed, o)
+		rep.Set = o.Settings
+		return nil, rep, nil
 	}
 	r, err := prepare(d, seed, o)
 	if err != nil {
@@ -89,7 +94,9 @@ func Execute(d *Drill, seed uint64, o RunOptions) (*Run, *Report, error) {
 	if o.Wall != nil {
 		r.wall = o.Wall() - began
 	}
-	return r, r.report(), nil
+	rep := r.report()
+	rep.Set = o.Settings
+	return r, rep, nil
 }
 
 // executePure runs a drill that needs no world.
@@ -126,26 +133,11 @@ func executePure(d *Drill, seed uint64, o RunOptions) *Report {
 
 // prepare draws the setup, builds the cluster and the plan.
 func prepare(d *Drill, seed uint64, o RunOptions) (*Run, error) {
-	rnd := prng.New(prng.Hash(seed, prng.HashString(d.ID)))
-	r := &Run{Drill: d, Seed: seed, Setup: Draw(rnd)}
-	r.Setup.drawHost(prng.New(prng.Hash(seed, prng.HashString(d.ID), prng.HashString("host"))))
-	if d.Pin != nil {
-		d.Pin(rnd, &r.Setup)
+	setup, rnd, err := arrange(d, seed, o)
+	if err != nil {
+		return nil, err
 	}
-	if o.Plan != nil {
-		for _, s := range o.Plan.Settings {
-			if err := r.Setup.Apply(s.Name, s.Value); err != nil {
-				return nil, fmt.Errorf("plan: %w", err)
-			}
-		}
-	}
-	for _, s := range o.Settings {
-		if err := r.Setup.Apply(s.Name, s.Value); err != nil {
-			return nil, err
-		}
-	}
-	r.Setup.clamp()
-	r.Plan = o.Plan
+	r := &Run{Drill: d, Seed: seed, Setup: *setup, Plan: o.Plan}
 	r.repairs = prng.New(prng.Hash(seed, prng.HashString(d.ID), prng.HashString("repairs")))
 	if r.Plan == nil {
 		r.Plan = &sim.Plan{Drill: d.ID, Seed: seed}
@@ -288,7 +280,7 @@ func (r *Run) judge() {
 	r.Judge.Ledger.Heard(r.Load.Ops)
 	r.Findings = append(r.Findings, r.Judge.Ledger.Findings()...)
 	r.Findings = append(r.Findings, r.Judge.Invariants.Findings()...)
-	h := &checker.History{Ops: r.Load.Ops, Final: r.Final, LossAllowed: r.Judge.Ledger.LossAllowed, MinClients: 4, MinOverlap: 10, Expires: r.Setup.Reserved > 0}
+	h := &checker.History{Ops: r.Load.Ops, Final: r.Final, LossAllowed: r.Judge.Ledger.LossAllowed, MinClients: minClients, MinOverlap: 10, Expires: r.Setup.Reserved > 0}
 	found, rep := checker.CheckQueues(h)
 	r.Queue = rep
 	r.Findings = append(r.Findings, found...)

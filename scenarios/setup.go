@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"lockstep/internal/ha"
@@ -126,12 +127,6 @@ func (s *Setup) surelyKept() int64 {
 	return int64(s.Reserved - time.Second)
 }
 
-// clamp keeps the drawn values consistent with each other.
-func (s *Setup) clamp() {
-	s.Min = max(1, min(s.Min, s.Replicas))
-	s.Count = max(1, min(s.Count, s.Replicas))
-}
-
 func pick[T any](rnd *prng.Source, options ...T) T { return options[rnd.Intn(len(options))] }
 
 // Options lists the setup's fields by name, in a fixed order.
@@ -143,18 +138,21 @@ func (s *Setup) Options() []Option {
 	return out
 }
 
-// Apply sets a field by name; an unknown name or a bad value is an error.
+// Apply sets a field by name; an unknown name or a value that cannot be read is an
+// error that says what there is. Whether the value makes sense is for Validate.
 func (s *Setup) Apply(name, value string) error {
+	var names []string
 	for _, f := range s.fields() {
+		names = append(names, f.name)
 		if f.name != name {
 			continue
 		}
 		if err := f.set(value); err != nil {
-			return fmt.Errorf("option %s: %q: %w", name, value, err)
+			return fmt.Errorf("%s=%s: %w", name, value, err)
 		}
 		return nil
 	}
-	return fmt.Errorf("option %q is not known; see drill list -v", name)
+	return fmt.Errorf("no option is called %q; there are %s", name, strings.Join(names, ", "))
 }
 
 type field struct {
@@ -165,23 +163,30 @@ type field struct {
 
 func intField[T ~int | ~int64](name string, p *T) field {
 	return field{name, func() string { return strconv.FormatInt(int64(*p), 10) }, func(v string) error {
-		n, err := strconv.ParseInt(v, 10, 64)
+		n, err := strconv.ParseInt(v, 10, strconv.IntSize)
+		if err != nil {
+			return fmt.Errorf("write a whole number")
+		}
 		*p = T(n)
-		return err
+		return nil
 	}}
 }
 
 func boolField(name string, p *bool) field {
 	return field{name, func() string { return strconv.FormatBool(*p) }, func(v string) (err error) {
-		*p, err = strconv.ParseBool(v)
-		return err
+		if *p, err = strconv.ParseBool(v); err != nil {
+			return fmt.Errorf("write true or false")
+		}
+		return nil
 	}}
 }
 
 func timeField(name string, p *time.Duration) field {
 	return field{name, func() string { return p.String() }, func(v string) (err error) {
-		*p, err = time.ParseDuration(v)
-		return err
+		if *p, err = time.ParseDuration(v); err != nil {
+			return fmt.Errorf("write a time with its unit, as in 500ms or 5s")
+		}
+		return nil
 	}}
 }
 
@@ -197,7 +202,7 @@ func wordField[T interface {
 				return nil
 			}
 		}
-		return fmt.Errorf("not one of %v", values)
+		return fmt.Errorf("write one of %v", values)
 	}}
 }
 

@@ -24,6 +24,7 @@ fault disk-eio b1,b2 at 0s arg 2 text sync:commitlog
 choose net.delay b1>b2/3/310/4 -1500000
 choose net.delay *>b2/*/-5/4..9 7
 benign net.lost *>*/*/*/*
+end
 `
 
 func TestPlanText(t *testing.T) {
@@ -45,7 +46,7 @@ func TestPlanText(t *testing.T) {
 	if f := p.Faults[1]; f.When.K != 2 || f.When.Node != "b1" || f.When.Delay != 50*ms || f.When.DiskStep != 3 || f.Arg != -1 {
 		t.Fatalf("%+v", f)
 	}
-	if _, err := ParsePlan("# comment\n\n  lockstep plan 1 # yes\nnoise benign\r\n"); err != nil {
+	if _, err := ParsePlan("# comment\n\n  lockstep plan 1 # yes\nnoise benign\r\nend # all\n"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -85,6 +86,10 @@ func TestPlanErrorsNameTheLine(t *testing.T) {
 		{head + "choose net.delay a>b/1/2/3 one", "value: "},
 		{head + "choose net.delay a>b/1/2/3", "want: choose SITE KEY VALUE"},
 		{head + "benign net.delay", "want: choose SITE KEY VALUE"},
+		{head, `plan lacks its last line, "end"`},
+		{head + "fault crash b1 at 1s\n", "if it is whole, add the line"},
+		{head + "end now", "want: end"},
+		{head + "end\nfault crash b1 at 1s", "line 4: nothing may follow the end line"},
 		{head + `option "a b`, "a quote is not closed"},
 	} {
 		_, err := ParsePlan(c.text)
@@ -94,10 +99,19 @@ func TestPlanErrorsNameTheLine(t *testing.T) {
 	}
 }
 
+// TestPlanCutAnywhere: no beginning of a plan is a plan, but for the last line's end.
+func TestPlanCutAnywhere(t *testing.T) {
+	for n := range len(samplePlan) - 1 {
+		if _, err := ParsePlan(samplePlan[:n]); err == nil {
+			t.Errorf("the first %d bytes of a plan are read as a plan", n)
+		}
+	}
+}
+
 func FuzzParsePlan(f *testing.F) {
 	f.Add(samplePlan)
-	f.Add("lockstep plan 1\nnoise benign\nfault cut a,b|c at 1s for 2s arg 3\n")
-	f.Add("lockstep plan 1\nnoise seed 7\nfault action x on Mark#3@n saying \"\\x00\" text \"\"\n")
+	f.Add("lockstep plan 1\nnoise benign\nfault cut a,b|c at 1s for 2s arg 3\nend\n")
+	f.Add("lockstep plan 1\nnoise seed 7\nfault action x on Mark#3@n saying \"\\x00\" text \"\"\nend\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := ParsePlan(text)
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 //	fault action - at 5s text "switch g1"
 //	choose net.delay b1>b2/3/310/4 1500000         site, key, value
 //	benign net.lost *                              the site's benign value
+//	end                                            the last line: a plan without it was cut
 
 // Format prints a plan; ParsePlan reads it back.
 func (p *Plan) Format() string {
@@ -47,6 +48,7 @@ func (p *Plan) Format() string {
 	for i := range p.Choices {
 		b.WriteString(formatChoice(&p.Choices[i]) + "\n")
 	}
+	b.WriteString("end\n")
 	return b.String()
 }
 
@@ -132,11 +134,14 @@ func ParsePlan(text string) (*Plan, error) {
 	if !seen.head || !seen.noise {
 		return nil, fmt.Errorf("plan lacks its %q or its \"noise\" line", "lockstep plan "+strconv.Itoa(PlanVersion))
 	}
+	if !seen.end {
+		return nil, fmt.Errorf("plan lacks its last line, \"end\": it was cut, or is of an older version; if it is whole, add the line")
+	}
 	return p, nil
 }
 
 // planSeen are the lines a plan has exactly once.
-type planSeen struct{ head, noise bool }
+type planSeen struct{ head, noise, end bool }
 
 // parseLine reads one line that is not empty.
 func (p *Plan) parseLine(words []string, seen *planSeen) (err error) {
@@ -146,6 +151,9 @@ func (p *Plan) parseLine(words []string, seen *planSeen) (err error) {
 		}
 		seen.head = true
 		return nil
+	}
+	if seen.end {
+		return fmt.Errorf("nothing may follow the end line")
 	}
 	rest := words[1:]
 	switch words[0] {
@@ -173,8 +181,13 @@ func (p *Plan) parseLine(words []string, seen *planSeen) (err error) {
 		p.Faults = append(p.Faults, f)
 	case "choose", "benign":
 		return p.parseChoice(words[0] == "benign", rest)
+	case "end":
+		if len(rest) != 0 {
+			return fmt.Errorf("want: end")
+		}
+		seen.end = true
 	default:
-		return fmt.Errorf("unknown entry %q: want drill, noise, option, fault, choose or benign", words[0])
+		return fmt.Errorf("unknown entry %q: want drill, noise, option, fault, choose, benign or end", words[0])
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,11 +29,17 @@ cluster in this process, TCP on loopback, stores in files, the real clock at --p
 speed. Plans, judges and assertions are those of drill run; no two runs are alike.`,
 		Example: "  drill live A3 --seed 17\n  drill live --all --json live.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := atLeast("jobs", jobs, 1); err != nil {
+				return err
+			}
 			drills, err := chosen(args, all)
 			if err != nil {
 				return err
 			}
 			if s.Settings, err = parseSettings(set); err != nil {
+				return err
+			}
+			if err := checkSettings(drills, seed, seed, s.Settings); err != nil {
 				return err
 			}
 			if verbose {
@@ -41,14 +48,20 @@ speed. Plans, judges and assertions are those of drill run; no two runs are alik
 			if err := out.open(); err != nil {
 				return err
 			}
+			ctx, stop := untilSignal(cmd)
+			defer stop()
 			l := &liveRuns{table: newTable(cmd.OutOrStdout(), cmd.ErrOrStderr()), out: &out, mapped: map[string]bool{}}
-			if err := l.run(drills, jobs, func(d *scenarios.Drill) (*scenarios.Report, error) { return live.Run(d, seed, s) }); err != nil {
+			if err := l.run(ctx, drills, jobs, func(d *scenarios.Drill) (*scenarios.Report, error) { return live.Run(d, seed, s) }); err != nil {
 				return err
 			}
 			if err := out.close(); err != nil {
 				return fmt.Errorf("--json: %w", err)
 			}
-			return l.finish()
+			err = l.finish()
+			if ctx.Err() != nil {
+				return cutShort(l.runs())
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every drill that exists")
@@ -72,12 +85,18 @@ type liveRuns struct {
 	mapped  map[string]bool // how faults were carried out
 }
 
-// run runs the drills, so many at once.
-func (l *liveRuns) run(drills []*scenarios.Drill, jobs int, run func(d *scenarios.Drill) (*scenarios.Report, error)) error {
+// run runs the drills, so many at once, and begins none when ctx has ended. Those
+// under way go on to their end, which removes their files.
+func (l *liveRuns) run(ctx context.Context, drills []*scenarios.Drill, jobs int, run func(d *scenarios.Drill) (*scenarios.Report, error)) error {
+	defer context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		fmt.Fprintln(l.errw, "stopping when the drills under way have ended; Ctrl-C again stops at once")
+	})()
 	var wg sync.WaitGroup
 	var errs []error
 	queue := make(chan *scenarios.Drill)
-	for range max(1, jobs) {
+	for range jobs {
 		wg.Go(func() {
 			for d := range queue {
 				rep, err := run(d)
@@ -92,7 +111,13 @@ func (l *liveRuns) run(drills []*scenarios.Drill, jobs int, run func(d *scenario
 		})
 	}
 	for _, d := range drills {
-		queue <- d
+		if ctx.Err() != nil {
+			break
+		}
+		select {
+		case queue <- d:
+		case <-ctx.Done():
+		}
 	}
 	close(queue)
 	wg.Wait()

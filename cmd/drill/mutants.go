@@ -43,6 +43,9 @@ judge that found it. A variant that survives fails the command. Needs the reposi
 				}
 				return nil
 			}
+			if err := errors.Join(atLeast("jobs", jobs, 1), atLeast("seeds", seeds, 0)); err != nil {
+				return err
+			}
 			return killAll(cmd, ms, sweepLimits{jobs, seeds})
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -49,6 +50,13 @@ func replay(cmd *cobra.Command, what string, o replayOptions) error {
 	if err != nil {
 		return err
 	}
+	save, err := saveTo(o.save, d)
+	if err != nil {
+		return err
+	}
+	if save != nil {
+		defer save.Close() // closed before in every run that got that far
+	}
 	var rec *sim.Recorder
 	run, rep, err := scenarios.Execute(d, seed, scenarios.RunOptions{Plan: plan, Settings: o.settings, Wall: wall, Observe: func(w *sim.World) {
 		rec = sim.NewRecorder(w)
@@ -78,8 +86,8 @@ func replay(cmd *cobra.Command, what string, o replayOptions) error {
 	}
 	fmt.Fprintf(out, "\n%s %s seed %d: %s, hash %s, %d acknowledged, %d unknown, %d lost (%d allowed)\n", d.ID, d.Name, seed, rep.Verdict, rep.Hash,
 		rep.Acknowledged, rep.Unknown, rep.Lost, rep.LossAllowed)
-	if o.save != "" {
-		if err := os.WriteFile(o.save, []byte(run.Plan.Format()), 0o644); err != nil {
+	if save != nil {
+		if err := write(save, run.Plan.Format()); err != nil {
 			return fmt.Errorf("--save: %w", err)
 		}
 	}
@@ -88,6 +96,35 @@ func replay(cmd *cobra.Command, what string, o replayOptions) error {
 		return errFailed
 	}
 	return nil
+}
+
+// saveTo opens the file for the plan before the run, so that a name that cannot be
+// written costs no run; what the file holds stays until there is a plan. nil without
+// a name.
+func saveTo(name string, d *scenarios.Drill) (*os.File, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if d.Pure != nil {
+		return nil, fmt.Errorf("--save: %s has no world, and so no plan: its seed is all there is", d.ID)
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("--save: %w", err)
+	}
+	return f, nil
+}
+
+// write makes text all that the file holds, and closes it.
+func write(f *os.File, text string) error {
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() { // a pipe or terminal holds nothing
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteString(text)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // randomWorld is the drill that a bare seed means.
@@ -114,6 +151,9 @@ func subject(what string) (*scenarios.Drill, uint64, *sim.Plan, error) {
 	plan, err := sim.ParsePlan(string(text))
 	if err != nil {
 		return nil, 0, nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if plan.Drill == "" {
+		return nil, 0, nil, fmt.Errorf("%s: the plan names no drill: add the line, drill NAME; drill list shows the names", what)
 	}
 	d, err := scenarios.Find(plan.Drill)
 	return d, plan.Seed, plan, err

@@ -56,6 +56,9 @@ func runCommand() *cobra.Command {
   drill run --all
   drill run A3 --set minInSyncReplicas=2 --set writeLease=off`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := atLeast("jobs", jobs, 1); err != nil {
+				return err
+			}
 			drills, err := chosen(args, all)
 			if err != nil {
 				return err
@@ -64,13 +67,18 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := checkSettings(drills, seed, seed, settings); err != nil {
+				return err
+			}
 			if err := out.open(); err != nil {
 				return err
 			}
+			ctx, stop := untilSignal(cmd)
+			defer stop()
 			t := newTable(cmd.OutOrStdout(), cmd.ErrOrStderr())
 			i := 0
-			p := &pool{workers: max(1, min(jobs, len(drills))), report: func(r *scenarios.Report) { t.add(r, out.write(r)) }}
-			err = p.run(func() (job, bool) {
+			p := &pool{workers: min(jobs, len(drills)), report: func(r *scenarios.Report) { t.add(r, out.write(r)) }}
+			err = p.run(ctx, func() (job, bool) {
 				if i == len(drills) {
 					return job{}, false
 				}
@@ -83,7 +91,11 @@ func runCommand() *cobra.Command {
 			if err := out.close(); err != nil {
 				return fmt.Errorf("--json: %w", err)
 			}
-			return t.finish()
+			err = t.finish()
+			if ctx.Err() != nil {
+				return cutShort(t.runs())
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every drill that exists")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -34,7 +35,8 @@ func sweepCommand() *cobra.Command {
 		Short: "Run drills over many seeds",
 		Long: `sweep runs every drill (or those named with --drill) over a range of seeds, or for a
 time, in worker processes. A share of the runs is made twice and must give the same hash.
-A failure prints the command that brings it back; the table and what was drawn come last.`,
+A failure prints the command that brings it back; the table and what was drawn come last,
+also after Ctrl-C.`,
 		Example: `  drill sweep --seeds 1..200 --drill A3
   drill sweep --for 5m
   drill sweep --seeds 1..10000 --shard 2/8 --json out.jsonl`,
@@ -58,6 +60,9 @@ A failure prints the command that brings it back; the table and what was drawn c
 }
 
 func sweep(cmd *cobra.Command, f *sweepFlags) error {
+	if err := errors.Join(atLeast("jobs", f.jobs, 1), atLeast("twice", f.twice, 0), f.notBackwards()); err != nil {
+		return err
+	}
 	next, total, err := f.jobsOf()
 	if err != nil {
 		return err
@@ -65,17 +70,19 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 	if err := f.out.open(); err != nil {
 		return err
 	}
+	ctx, stop := untilSignal(cmd)
+	defer stop()
 	t := newTable(cmd.OutOrStdout(), cmd.ErrOrStderr())
 	progress := newProgress(cmd.ErrOrStderr(), total, f.lasts)
 	var found atomic.Bool
-	p := &pool{workers: max(1, f.jobs), report: func(r *scenarios.Report) {
+	p := &pool{workers: f.jobs, report: func(r *scenarios.Report) {
 		t.add(r, f.out.write(r))
 		progress.step(len(t.failed))
 		if f.first && r.Breach() {
 			found.Store(true)
 		}
 	}}
-	err = p.run(func() (job, bool) {
+	err = p.run(ctx, func() (job, bool) {
 		if found.Load() {
 			return job{}, false
 		}
@@ -89,11 +96,21 @@ func sweep(cmd *cobra.Command, f *sweepFlags) error {
 	}
 	err = t.finish()
 	t.histogram()
+	if ctx.Err() != nil {
+		return cutShort(t.runs())
+	}
 	if holes := t.holes(); err == nil && f.marks && len(holes) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d clauses or rare states were never reached\n", len(holes))
 		return errFailed
 	}
 	return err
+}
+
+func (f *sweepFlags) notBackwards() error {
+	if f.lasts < 0 {
+		return fmt.Errorf("--for %v: write a time above 0", f.lasts)
+	}
+	return nil
 }
 
 // jobsOf enumerates seeds, all drills of a seed before the next seed.
@@ -110,6 +127,9 @@ func (f *sweepFlags) jobsOf() (next func() (job, bool), total int, err error) {
 	}
 	from, to, err := f.rangeOf()
 	if err != nil {
+		return nil, 0, err
+	}
+	if err := checkSettings(drills, from, to, settings); err != nil {
 		return nil, 0, err
 	}
 	part, parts, err := parseShard(f.shard)

@@ -110,10 +110,7 @@ func (t *table) finish() error {
 		x := t.rows[id]
 		fmt.Fprintf(t.out, "%-22s %5d %-9s %9d %9s  %-48s %9.0f\n", x.id, x.runs, x.verdict(), x.acked, x.rpo(), x.recovery(), x.speed())
 	}
-	runs := 0
-	for _, x := range t.rows {
-		runs += x.runs
-	}
+	runs := t.runs()
 	fmt.Fprintf(t.out, "\n%d runs in %.1fs, %d failed\n", runs, time.Since(t.began).Seconds(), len(t.failed))
 	if t.err != nil {
 		return t.err
@@ -122,6 +119,14 @@ func (t *table) finish() error {
 		return errFailed
 	}
 	return nil
+}
+
+// runs counts the runs in the table.
+func (t *table) runs() (n int) {
+	for _, x := range t.rows {
+		n += x.runs
+	}
+	return n
 }
 
 func (x *row) verdict() string {

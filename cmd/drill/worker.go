@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +54,7 @@ func work(in io.Reader, out io.Writer) error {
 		rep := runOnce(j)
 		if j.twice {
 			if why := differ(rep, runOnce(j)); why != "" {
-				rep.Verdict, rep.Reason = scenarios.Broken, "two runs of one seed differ: "+why
+				rep.Verdict, rep.Reason, rep.Unlike = scenarios.Broken, "two runs of one seed differ: "+why, true
 			}
 		}
 		if err := rep.WriteJSON(out); err != nil {
@@ -113,12 +115,40 @@ func parseSettings(list []string) ([]scenarios.Option, error) {
 	for _, s := range list {
 		name, value, ok := strings.Cut(s, "=")
 		if !ok {
-			return nil, fmt.Errorf("--set %q: write name=value, names are listed in every report", s)
+			return nil, fmt.Errorf("--set %q: write name=value, for example --set minInSyncReplicas=2", s)
 		}
 		out = append(out, scenarios.Option{Name: name, Value: value})
 	}
 	return out, nil
 }
+
+// atLeast refuses a number of the command line that is too small.
+func atLeast(flag string, n, least int) error {
+	if n < least {
+		return fmt.Errorf("--%s %d: write %d or more", flag, n, least)
+	}
+	return nil
+}
+
+// checkSettings refuses, before any run, settings that a run of these drills with one
+// of the first seeds could not be made with.
+func checkSettings(drills []*scenarios.Drill, from, to uint64, settings []scenarios.Option) error {
+	if len(settings) == 0 {
+		return nil
+	}
+	for seed := from; seed <= to && seed-from < seedsChecked; seed++ {
+		for _, d := range drills {
+			if err := scenarios.Check(d, seed, settings); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// seedsChecked is how many seeds of a sweep are looked at beforehand: each option is
+// drawn from few values, which this many seeds reach.
+const seedsChecked = 100
 
 // began is where wall times count from.
 var began = time.Now()
@@ -134,7 +164,7 @@ func runOnce(j job) *scenarios.Report {
 }
 
 func broken(j job, err error) *scenarios.Report {
-	return &scenarios.Report{Seed: j.seed, Drill: j.drill.ID, Host: "sim", Verdict: scenarios.Broken, Reason: err.Error()}
+	return &scenarios.Report{Seed: j.seed, Drill: j.drill.ID, Host: "sim", Verdict: scenarios.Broken, Reason: err.Error(), Set: j.settings}
 }
 
 // pool runs jobs on worker processes.
@@ -144,8 +174,9 @@ type pool struct {
 	mu      sync.Mutex
 }
 
-// run does every job that next gives, until next reports false.
-func (p *pool) run(next func() (job, bool)) error {
+// run does every job that next gives, until next reports false or ctx ends. Runs that
+// are then under way are given up and not reported.
+func (p *pool) run(ctx context.Context, next func() (job, bool)) error {
 	var take sync.Mutex
 	errs := make([]error, p.workers)
 	var wg sync.WaitGroup
@@ -153,7 +184,7 @@ func (p *pool) run(next func() (job, bool)) error {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			errs[i] = p.serve(func() (job, bool) {
+			errs[i] = p.serve(ctx, func() (job, bool) {
 				take.Lock()
 				defer take.Unlock()
 				return next()
@@ -164,12 +195,12 @@ func (p *pool) run(next func() (job, bool)) error {
 	return errors.Join(errs...)
 }
 
-func (p *pool) serve(next func() (job, bool)) error {
+func (p *pool) serve(ctx context.Context, next func() (job, bool)) error {
 	var w *worker
 	defer func() { w.close() }()
 	for {
 		j, ok := next()
-		if !ok {
+		if !ok || ctx.Err() != nil {
 			return nil
 		}
 		if w == nil {
@@ -178,7 +209,10 @@ func (p *pool) serve(next func() (job, bool)) error {
 				return err
 			}
 		}
-		rep, err := w.do(j)
+		rep, err := w.do(ctx, j)
+		if err != nil && ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			w.close()
 			w = nil
@@ -206,6 +240,7 @@ func startWorker() (*worker, error) {
 	w := &worker{cmd: exec.Command(self, "worker"), stderr: &tail{}}
 	w.cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
 	w.cmd.Stderr = w.stderr
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is for this process
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("worker pipe: %w", err)
 	}
@@ -221,13 +256,14 @@ func startWorker() (*worker, error) {
 }
 
 // do sends one job and reads its report; a worker that dies or does not answer
-// in time is an error.
-func (w *worker) do(j job) (*scenarios.Report, error) {
+// in time is an error, and so is one that is given up because ctx ended.
+func (w *worker) do(ctx context.Context, j job) (*scenarios.Report, error) {
 	if _, err := io.WriteString(w.in, j.String()+"\n"); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	hung := time.AfterFunc(answerLimit, func() { w.cmd.Process.Kill() })
 	defer hung.Stop()
+	defer context.AfterFunc(ctx, func() { w.cmd.Process.Kill() })()
 	line, err := w.out.ReadBytes('\n')
 	if err != nil {
 		w.cmd.Wait() // its exit code is in the text below
