@@ -171,6 +171,9 @@ func (s *supervisor) run() error {
 	for {
 		select {
 		case err := <-usable:
+			if err == nil {
+				err = s.plan.pin()
+			}
 			if err != nil {
 				return errors.Join(err, s.stop(signals))
 			}
