@@ -61,6 +61,8 @@ func loadBroker(c *conf, f *confFlags) (unit, []string, error) {
 	c.bind(&at)
 	p.check(c)
 	c.port("haListenPort", at.HAListenPort, 1)
+	c.adminApart(&p, ownPort{"haListenPort", at.HAListenPort})
+	p.ListenPort, at.HAListenPort = orDefault(p.ListenPort, 10911), orDefault(at.HAListenPort, 10912)
 	c.addresses(&o, &at, &p)
 	path, err := absolute(at.StorePathRootDir)
 	c.problem(err)

@@ -49,6 +49,11 @@ func TestRefusedConfigurations(t *testing.T) {
 		{"cluster with a blank", "broker", brokerLines(dir, "brokerClusterName=my cluster"), []string{"brokerClusterName \"my cluster\": use 1 to 127"}},
 		{"an address that is none", "broker", []string{"brokerName=broker-a", "brokerIP1=999.1.1.1", "controllerAddr=127.0.0.1:9878", "storePathRootDir=" + dir}, []string{"brokerAddr \"999.1.1.1:10911\" is nothing clients can dial: set brokerIP1"}},
 		{"a controller that is none", "broker", brokerLines(dir, "namesrvAddr=10.0.0:9876"), []string{"namesrvAddr \"10.0.0:9876\" is not host:port"}},
+		{"admin port of its own", "broker", brokerLines(dir, "adminPort=10912"), []string{"adminPort and haListenPort are both 10912"}},
+		{"admin port beyond the ports", "namesrv", []string{"listenPort=65000"}, []string{"adminPort (by default listenPort + 1000) would be 66000"}},
+		{"admin port of the controller", "controller", controllerLines(dir, threeRaft, threeAddrs, "adminPort=9881"), []string{"adminPort and the raft port in controllerDLegerPeers are both 9881"}},
+		{"admin port by default", "broker", brokerLines(dir, "listenPort=9912"), []string{"adminPort (by default listenPort + 1000) and haListenPort are both 10912"}},
+		{"negative hours", "broker", brokerLines(dir, "fileReservedTime=-1"), []string{"a plain number is hours"}},
 		{"no controllers", "broker", []string{"brokerName=broker-a"}, []string{"controllerAddr is empty: list the controllers' broker-facing addresses"}},
 		{"several faults at once", "broker", brokerLines(dir, "listenPort=0", "totalReplicas=0", "nonsense=1"), []string{"listenPort=0", "totalReplicas 0", "unknown key nonsense"}},
 		{"floor above the replicas", "broker", brokerLines(dir, "totalReplicas=2", "minInSyncReplicas=3"), []string{"minInSyncReplicas 3 is above totalReplicas 2", "lower the floor or add replicas"}},
@@ -98,6 +103,9 @@ func TestRefusedConfigurations(t *testing.T) {
 				if !strings.Contains(r.stderr, w) {
 					t.Errorf("no %q in\n%s", w, r.stderr)
 				}
+			}
+			if strings.Contains(r.stderr, "listenPort=0") && strings.Contains(r.stderr, "Addr ") {
+				t.Errorf("the address that the port is part of was complained about too:\n%s", r.stderr)
 			}
 			if strings.Contains(r.stderr, "lists 0 controllers") {
 				t.Errorf("a list that could not be read was counted:\n%s", r.stderr)
@@ -187,6 +195,10 @@ func TestPrintedConfigurationReadsBack(t *testing.T) {
 			}
 		}
 	}
+	ineffective := command(t, "broker", "-p", "-c", write(t, brokerLines("/x", "inSyncReplicas=5")...))
+	if ineffective.code != 0 || !strings.Contains(ineffective.stderr, "inSyncReplicas=5 has no effect") {
+		t.Errorf("code %d\n%s", ineffective.code, ineffective.stderr)
+	}
 	unknown := command(t, "broker", "-p", "--allow-unknown", "-c", write(t, brokerLines("/x", "flyingSaucers=3")...))
 	if unknown.code != 0 || !strings.Contains(unknown.stderr, "flyingSaucers is unknown and has no effect") {
 		t.Errorf("code %d\n%s", unknown.code, unknown.stderr)
@@ -270,8 +282,8 @@ func TestTaken(t *testing.T) {
 		lines []string
 		want  []string
 	}{
-		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(0), "adminPort=" + port(1)}, []string{"listen for remoting on 127.0.0.1:" + port(0), "address already in use", "does another process use the port?"}},
-		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(1), "adminPort=" + port(0)}, []string{"listen for probes on 127.0.0.1:" + port(0), "set adminPort"}},
+		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(0), "adminPort=" + port(1)}, []string{"listen for remoting on 127.0.0.1:" + port(0), "address already in use", "another process uses the port"}},
+		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(1), "adminPort=" + port(0)}, []string{"listen for probes on 127.0.0.1:" + port(0), "adminPort sets the port"}},
 		{"broker", broker(filepath.Join(dir, "a"), "listenPort="+port(0), "haListenPort="+port(1)), []string{"broker-a@127.0.0.1:" + port(0), "listen for remoting"}},
 		{"broker", broker(filepath.Join(dir, "a"), "listenPort="+port(1), "haListenPort="+port(0)), []string{"listen for replication on 127.0.0.1:" + port(0)}},
 		{"controller", controllerLines(filepath.Join(dir, "c"), raft...), []string{"controller n0: listen for raft on 127.0.0.1:" + port(0)}},

@@ -114,6 +114,10 @@ func (c *conf) listenPort(p *process, self controller.Peer) {
 	}
 	p.ListenPort = n
 	p.check(c)
+	_, raft, err := net.SplitHostPort(self.Raft)
+	if n, err2 := strconv.Atoi(raft); err == nil && err2 == nil {
+		c.adminApart(p, ownPort{"the raft port in controllerDLegerPeers", n})
+	}
 }
 
 // groupLeases reads writeLeaseGroups, "broker-a=off;broker-b=required".

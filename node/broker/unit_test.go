@@ -20,7 +20,7 @@ func TestOptionsRefused(t *testing.T) {
 		tune func(o *Options)
 	}{
 		{"minInSyncReplicas 4 is above totalReplicas 3", func(o *Options) { o.MinInSyncReplicas = 4 }},
-		{"inSyncReplicas 4 is not in 1..totalReplicas 3", func(o *Options) { o.InSyncReplicas = 4 }},
+		{"inSyncReplicas 4 is not in 1..totalReplicas 3", func(o *Options) { o.AllAckInSyncStateSet, o.InSyncReplicas = false, 4 }},
 		{"writeLeaseMillis 1s is too short", func(o *Options) { o.LeaseDuration = time.Second }},
 		{"writeLease=offered", func(o *Options) { o.WriteLease = LeaseOffered }},
 		{"ASYNC_MASTER contradicts allAckInSyncStateSet", func(o *Options) { o.BrokerRole = AsyncMaster }},
@@ -36,6 +36,7 @@ func TestOptionsRefused(t *testing.T) {
 		{"haServerAddr \"\" is nothing slaves can dial", func(o *Options) { o.HAAddress = "" }},
 		{"brokerName \"\\xff\": use 1 to 127", func(o *Options) { o.BrokerName = "\xff" }},
 		{"brokerName \"..\": use 1 to 127", func(o *Options) { o.BrokerName = ".." }},
+		{"fileReservedTime -1h0m0s is not in 1s..876000h0m0s (a plain number is hours)", func(o *Options) { o.FileReservedTime = -time.Hour }},
 		{"brokerClusterName \"C C\": use 1 to 127", func(o *Options) { o.BrokerClusterName = "C C" }},
 		{"minInSyncReplicas -1 is negative", func(o *Options) { o.MinInSyncReplicas = -1 }},
 		{"needs a port of its own", func(o *Options) { o.HAAddress = o.Address }},

@@ -77,7 +77,7 @@ func (o *Options) validateReplicas(c *complaints) {
 	c.unless(o.MinInSyncReplicas >= 0, "minInSyncReplicas %d is negative; 0 means the default", o.MinInSyncReplicas)
 	c.unless(o.MinInSyncReplicas <= n,
 		"minInSyncReplicas %d is above totalReplicas %d: no write could ever be admitted; lower the floor or add replicas", o.MinInSyncReplicas, n)
-	c.unless(o.InSyncReplicas >= 1 && o.InSyncReplicas <= n,
+	c.unless(o.AllAckInSyncStateSet || o.InSyncReplicas >= 1 && o.InSyncReplicas <= n, // without effect it is no fault
 		"inSyncReplicas %d is not in 1..totalReplicas %d: no write could ever be acknowledged", o.InSyncReplicas, n)
 	c.unless(o.AckClass == ha.ClassDurable || o.AckClass == ha.ClassReceived, "ackClass %v is neither durable nor received", o.AckClass)
 	c.unless(o.BrokerRole != AsyncMaster || !o.AllAckInSyncStateSet,
@@ -138,7 +138,11 @@ func (o *Options) validateTimes(c *complaints) {
 		{"flushIntervalConsumeQueue", o.QueueFlushInterval, time.Millisecond, time.Minute},
 		{"diskRetryPauseMillis", o.DiskRetryPause, time.Millisecond, time.Minute},
 	} {
-		c.unless(t.value >= t.lo && t.value <= t.hi, "%s %v is not in %v..%v", t.name, t.value, t.lo, t.hi)
+		unit := "milliseconds"
+		if t.name == "fileReservedTime" {
+			unit = "hours"
+		}
+		c.unless(t.value >= t.lo && t.value <= t.hi, "%s %v is not in %v..%v (a plain number is %s)", t.name, t.value, t.lo, t.hi, unit)
 	}
 	c.unless(o.ControllerHeartBeatTimeout >= 2*o.BrokerHeartbeatInterval,
 		"controllerHeartBeatTimeoutMills %v is below two heartbeats of %v: one lost heartbeat would be a failover", o.ControllerHeartBeatTimeout, o.BrokerHeartbeatInterval)
