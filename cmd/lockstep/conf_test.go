@@ -199,6 +199,13 @@ func TestPrintedConfigurationReadsBack(t *testing.T) {
 	if ineffective.code != 0 || !strings.Contains(ineffective.stderr, "inSyncReplicas=5 has no effect") {
 		t.Errorf("code %d\n%s", ineffective.code, ineffective.stderr)
 	}
+	for _, set := range []string{"minInSyncReplicas=0", "totalReplicas=3"} {
+		r := command(t, "broker", "-p", "-c", write(t, brokerLines("/x", set)...))
+		said := strings.Contains(r.stderr, "minInSyncReplicas=0 means the default, the smaller of 2 and totalReplicas: 2")
+		if r.code != 0 || !strings.Contains(r.stdout, "\nminInSyncReplicas=2\n") || said != (set == "minInSyncReplicas=0") {
+			t.Errorf("%s: code %d\n%s%s", set, r.code, r.stdout, r.stderr)
+		}
+	}
 	unknown := command(t, "broker", "-p", "--allow-unknown", "-c", write(t, brokerLines("/x", "flyingSaucers=3")...))
 	if unknown.code != 0 || !strings.Contains(unknown.stderr, "flyingSaucers is unknown and has no effect") {
 		t.Errorf("code %d\n%s", unknown.code, unknown.stderr)

@@ -56,7 +56,7 @@ func TestOptionsRefused(t *testing.T) {
 			t.Errorf("want %q in %v", c.want, err)
 		}
 	}
-	if o := DefaultOptions(); o.minInSync() != 2 || o.FlushDiskType != SyncFlush || !o.AllAckInSyncStateSet || o.WriteLease != LeaseRequired {
+	if o := DefaultOptions(); o.MinInSync() != 2 || o.FlushDiskType != SyncFlush || !o.AllAckInSyncStateSet || o.WriteLease != LeaseRequired {
 		t.Error("the defaults are not the safe ones")
 	}
 }
