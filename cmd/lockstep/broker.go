@@ -72,6 +72,7 @@ func loadBroker(c *conf, f *confFlags) (unit, []string, error) {
 	c.brokerModes(&at, path)
 	c.policy(&o)
 	c.floor(&o)
+	c.lease(o.LeaseDuration, o.WriteLease == broker.LeaseOff)
 	if o.NamesrvAddr == nil && !c.file.Has("namesrvAddr") {
 		o.NamesrvAddr = strings.FieldsFunc(os.Getenv("NAMESRV_ADDR"), func(r rune) bool { return r == ';' || r == ',' })
 	}

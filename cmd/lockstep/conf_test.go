@@ -54,6 +54,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		{"admin port of the controller", "controller", controllerLines(dir, threeRaft, threeAddrs, "adminPort=9881"), []string{"adminPort and the raft port in controllerDLegerPeers are both 9881"}},
 		{"admin port by default", "broker", brokerLines(dir, "listenPort=9912"), []string{"adminPort (by default listenPort + 1000) and haListenPort are both 10912"}},
 		{"negative hours", "broker", brokerLines(dir, "fileReservedTime=-1"), []string{"a plain number is hours"}},
+		{"a lease of a day", "broker", brokerLines(dir, "writeLeaseMillis=99999999"), []string{"writeLeaseMillis 27h46m39.999s is above 1h0m0s"}},
 		{"no controllers", "broker", []string{"brokerName=broker-a"}, []string{"controllerAddr is empty: list the controllers' broker-facing addresses"}},
 		{"several faults at once", "broker", brokerLines(dir, "listenPort=0", "totalReplicas=0", "nonsense=1"), []string{"listenPort=0", "totalReplicas 0", "unknown key nonsense"}},
 		{"floor above the replicas", "broker", brokerLines(dir, "totalReplicas=2", "minInSyncReplicas=3"), []string{"minInSyncReplicas 3 is above totalReplicas 2", "lower the floor or add replicas"}},
@@ -79,6 +80,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		{"no directory", "controller", []string{"controllerDLegerSelfId=n0", threeRaft, threeAddrs}, []string{"controllerStorePath is missing"}},
 		{"raft address for brokers", "controller", controllerLines(dir, threeRaft, "controllerRPCAddrs=127.0.0.1:9881;127.0.0.1:9872;127.0.0.1:9873"), []string{"127.0.0.1:9881 is both the", "controllers and brokers need ports of their own"}},
 		{"a raft address that is none", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n1-127.0.0.256:9882;n2-127.0.0.1:9883", threeAddrs), []string{"raft address \"127.0.0.256:9882\" of controller n1 is not host:port"}},
+		{"a lease of hours", "controller", controllerLines(dir, append(three, "writeLeaseMillis=9999999")...), []string{"writeLeaseMillis 2h46m39.999s is above 1h0m0s"}},
 		{"an even number", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n1-127.0.0.1:9882", "controllerRPCAddrs=127.0.0.1:9871;127.0.0.1:9872"), []string{"lists 2 controllers", "survives no more failures than 1"}},
 		{"never a quorum: one address for two", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n1-127.0.0.1:9881;n2-127.0.0.1:9881", threeAddrs), []string{"127.0.0.1:9881 is both the raft address of n0 and the raft address of n1"}},
 		{"one id twice", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n0-127.0.0.1:9882;n2-127.0.0.1:9883", threeAddrs), []string{"controller id n0 is listed twice"}},
@@ -198,6 +200,14 @@ func TestPrintedConfigurationReadsBack(t *testing.T) {
 	ineffective := command(t, "broker", "-p", "-c", write(t, brokerLines("/x", "inSyncReplicas=5")...))
 	if ineffective.code != 0 || !strings.Contains(ineffective.stderr, "inSyncReplicas=5 has no effect") {
 		t.Errorf("code %d\n%s", ineffective.code, ineffective.stderr)
+	}
+	for kind, lines := range map[string][]string{"broker": brokerLines("/x"), "controller": controllerLines("/x", threeRaft, threeAddrs)} {
+		for ms, warned := range map[string]bool{"60000": false, "60001": true} {
+			r := command(t, kind, "-p", "-c", write(t, lines...), "--set", "writeLeaseMillis="+ms)
+			if r.code != 0 || strings.Contains(r.stderr, "replaced only after its lease") != warned {
+				t.Errorf("%s, writeLeaseMillis=%s: code %d\n%s", kind, ms, r.code, r.stderr)
+			}
+		}
 	}
 	for _, set := range []string{"minInSyncReplicas=0", "totalReplicas=3"} {
 		r := command(t, "broker", "-p", "-c", write(t, brokerLines("/x", set)...))

@@ -62,6 +62,7 @@ func loadController(c *conf, f *confFlags) (unit, []string, error) {
 	c.problem(err)
 	c.refuse("controllerType", "jRaft", "Lockstep controllers only speak to each other; remove the line, and do not mix Java and Lockstep controllers in one list")
 	c.groupLeases(&o)
+	c.lease(o.LeaseDuration, o.WriteLease == controller.LeaseOff && len(o.GroupLeases) == 0)
 	refuseAccessControl(c)
 	if listed {
 		c.problem(o.Validate())

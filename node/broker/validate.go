@@ -98,6 +98,7 @@ func (o *Options) validateLease(c *complaints) {
 		c.addf("writeLease %d is unknown: use required or off", o.WriteLease)
 		return
 	}
+	c.unless(o.LeaseDuration <= maxLease, "writeLeaseMillis %v is above %v: a master that dies is replaced only after its lease", o.LeaseDuration, maxLease)
 	c.unless(o.LeaseMargin >= minLeaseMargin, "writeLeaseMarginMillis %v is below %v", o.LeaseMargin, minLeaseMargin)
 	// Losing a controller leader must never fence a master: what is left of a grant
 	// after one missed heartbeat must span an election and the commit after it.
@@ -174,6 +175,7 @@ const (
 	maxReplicas          = 64
 	maxControllers       = 16
 	maxNamesrvs          = 32
+	maxLease             = time.Hour
 	minLeaseMargin       = 10 * time.Millisecond
 	leaseCommitAllowance = 500 * time.Millisecond // one commit of the controllers' log
 )

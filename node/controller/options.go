@@ -124,6 +124,8 @@ const (
 	maxReads = 4096
 	// maxNotifyPause bounds the pause between two copies of a notice.
 	maxNotifyPause = 10 * time.Second
+	// maxLease bounds a grant: no election may have to wait longer.
+	maxLease = time.Hour
 )
 
 // DefaultOptions returns the defaults of the design for the given peers.
@@ -320,6 +322,7 @@ func (o *Options) validateLease(c *complaints) {
 		return
 	}
 	least := o.electionTimeout() + 2*o.BrokerHeartbeatInterval + o.CommitTimeout
+	c.unless(o.LeaseDuration <= maxLease, "writeLeaseMillis %v is above %v: a master that dies is replaced only after its lease", o.LeaseDuration, maxLease)
 	c.unless(o.LeaseMargin > 0 && o.LeaseMargin < o.LeaseDuration, "writeLeaseMarginMillis %v must be above 0 and below writeLeaseMillis %v", o.LeaseMargin, o.LeaseDuration)
 	c.unless(o.LeaseDuration-o.LeaseMargin >= least,
 		"writeLeaseMillis %v less writeLeaseMarginMillis %v is shorter than a controller election, two heartbeats and a commit (%v): a change of the leading controller would stop healthy masters; raise writeLeaseMillis to at least %v", o.LeaseDuration, o.LeaseMargin, least, least+o.LeaseMargin)
