@@ -120,6 +120,7 @@ func TestRefusedConfigurations(t *testing.T) {
 }
 
 func TestCommandLines(t *testing.T) {
+	occupied := write(t, "a file")
 	for _, c := range []struct {
 		args []string
 		code int
@@ -143,11 +144,13 @@ func TestCommandLines(t *testing.T) {
 		{[]string{"status", "--controller", "127.0.0.1:1"}, 64, "no group"},
 		{[]string{"status", "--controller", "127.0.0.1:1", "--group", "g"}, 1, "ask the controllers: 127.0.0.1:1"},
 		{[]string{"up", "--replicas", "0", "--controllers", "2"}, 64, "--replicas 0: 1 to 9\nlockstep: --controllers 2: an even number"},
+		{[]string{"up", "--controllers", "0"}, 64, "--controllers 0: 1 to 9\n"},
+		{[]string{"controller", "-c", write(t, controllerLines(occupied, "controllerDLegerPeers=n0-127.0.0.1:9881", "controllerRPCAddrs=127.0.0.1:9871", "adminPort=-1")...)}, 64, "controllerStorePath " + occupied + " is no directory"},
 		{[]string{"up", "--set", "flyingSaucers=1"}, 64, "no daemon has this property"},
 		{[]string{"up", "--port-base", "65530", "--data", t.TempDir()}, 64, "would be above 65535"},
 	} {
 		r := command(t, c.args...)
-		if r.code != c.code || !strings.Contains(r.stderr, c.want) {
+		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "than -1") {
 			t.Errorf("%v: code %d, want %d with %q:\n%s", c.args, r.code, c.code, c.want, r.stderr)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -143,6 +144,9 @@ func (c *conf) groupLeases(o *controller.Options) {
 }
 
 func openController(o controller.Options, s controllerStore, path string) (opened, error) {
+	if at, err := os.Stat(path); err == nil && !at.IsDir() && s.ControllerStore != raftstore.StoreMemory {
+		return opened{}, fmt.Errorf("controllerStorePath %s is no directory: name one, which is made if it is missing", path)
+	}
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: it would end the process
 	ro := raftstore.Options{Node: o.SelfID, NewStore: ha.StoreID(hex.EncodeToString(id)), UnsafeMemory: s.UnsafeMemoryStore, PebbleDir: path}

@@ -36,7 +36,7 @@ func (s shape) check() error {
 			errs = append(errs, fmt.Errorf("%s %d: 1 to %d", f.flag, f.v, f.n))
 		}
 	}
-	if s.Controllers%2 == 0 {
+	if s.Controllers > 0 && s.Controllers%2 == 0 {
 		errs = append(errs, fmt.Errorf("--controllers %d: an even number survives no more failures than %d; give 1, 3 or 5", s.Controllers, s.Controllers-1))
 	}
 	return errors.Join(errs...)

@@ -187,7 +187,7 @@ func TestMasterCrash(t *testing.T) {
 	until(t, "all three are in the set", func() bool { _, set := c.master(); return set == 3 })
 	dead, _ := c.master()
 	c.kill(dead, syscall.SIGKILL)
-	c.says(dead + " was killed by killed")
+	c.says(dead + " was killed by SIGKILL; the last line of its log is: ")
 	c.send("after-", 100)
 	if now, _ := c.master(); now == dead || now == "" {
 		t.Errorf("master after the kill: %q", now)
