@@ -61,6 +61,8 @@ func loadBroker(c *conf, f *confFlags) (unit, []string, error) {
 	c.bind(&at)
 	p.check(c)
 	c.port("haListenPort", at.HAListenPort, 1)
+	c.adminApart(&p, ownPort{"haListenPort", at.HAListenPort})
+	p.ListenPort, at.HAListenPort = orDefault(p.ListenPort, 10911), orDefault(at.HAListenPort, 10912)
 	c.addresses(&o, &at, &p)
 	path, err := absolute(at.StorePathRootDir)
 	c.problem(err)
@@ -69,6 +71,8 @@ func loadBroker(c *conf, f *confFlags) (unit, []string, error) {
 	}
 	c.brokerModes(&at, path)
 	c.policy(&o)
+	c.floor(&o)
+	c.lease(o.LeaseDuration, o.WriteLease == broker.LeaseOff)
 	if o.NamesrvAddr == nil && !c.file.Has("namesrvAddr") {
 		o.NamesrvAddr = strings.FieldsFunc(os.Getenv("NAMESRV_ADDR"), func(r rune) bool { return r == ';' || r == ',' })
 	}
@@ -149,6 +153,18 @@ func (c *conf) policy(o *broker.Options) {
 		o.AllAckInSyncStateSet = false
 	case o.AllAckInSyncStateSet && c.file.Has("inSyncReplicas"):
 		c.notes = append(c.notes, fmt.Sprintf("inSyncReplicas=%d has no effect while every member of the in-sync set acknowledges, which is the default here; set allAckInSyncStateSet=false to count replicas", o.InSyncReplicas))
+	}
+}
+
+// floor replaces the 0 that means the default by what it means, so that the printed
+// configuration is the one in force.
+func (c *conf) floor(o *broker.Options) {
+	if o.MinInSyncReplicas != 0 || o.TotalReplicas < 1 {
+		return
+	}
+	o.MinInSyncReplicas = o.MinInSync()
+	if c.file.Has("minInSyncReplicas") {
+		c.notes = append(c.notes, fmt.Sprintf("minInSyncReplicas=0 means the default, the smaller of 2 and totalReplicas: %d; to take writes with the master alone set 1", o.MinInSyncReplicas))
 	}
 }
 

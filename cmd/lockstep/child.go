@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // child is one process of a local cluster. Its fields are the supervisor's.
@@ -79,16 +81,17 @@ func (c *child) signal(s syscall.Signal) {
 	}
 }
 
-// howEnded describes the end of a process.
-func howEnded(err error) string {
-	var e *exec.ExitError
-	if !errors.As(err, &e) {
-		return "ended"
+// describe says how the child ended, and what it said last: its reason, unless a
+// signal cut it off.
+func (e exit) describe(p *plan) string {
+	how, last := "ended", ": "
+	if x, ok := errors.AsType[*exec.ExitError](e.err); ok {
+		how = fmt.Sprintf("ended with code %d", x.ExitCode())
+		if w, ok := x.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+			how, last = "was killed by "+unix.SignalName(w.Signal()), "; the last line of its log is: "
+		}
 	}
-	if w, ok := e.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		return "was killed by " + w.Signal().String()
-	}
-	return fmt.Sprintf("ended with code %d", e.ExitCode())
+	return e.Name + " " + how + last + e.lastLine(p)
 }
 
 // lastLine is the end of a child's log: what it said last.

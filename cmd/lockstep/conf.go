@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"lockstep/internal/properties"
 )
@@ -96,6 +97,16 @@ func (c *conf) refuse(key, value, why string) {
 	c.known = append(c.known, key)
 	if v, ok := c.file.Get(key); ok && strings.EqualFold(v, value) {
 		c.problemf("%s=%s: %s", key, v, why)
+	}
+}
+
+// longLease is a write lease worth a warning: six times the default.
+const longLease = time.Minute
+
+// lease warns of a lease that makes failovers slow.
+func (c *conf) lease(d time.Duration, off bool) {
+	if d > longLease && !off {
+		c.notes = append(c.notes, fmt.Sprintf("writeLeaseMillis=%d: a master that dies is replaced only after its lease, up to %v later; the default is 10000", d.Milliseconds(), d))
 	}
 }
 

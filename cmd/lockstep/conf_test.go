@@ -45,6 +45,16 @@ func TestRefusedConfigurations(t *testing.T) {
 		{"bad address to bind", "namesrv", []string{"bindAddress=eth0"}, []string{"bindAddress=eth0 is no IP address"}},
 		{"bad duration", "broker", brokerLines(dir, "slaveTimeout=soon"), []string{"slaveTimeout=soon", "milliseconds"}},
 		{"no name", "broker", []string{"controllerAddr=127.0.0.1:9878"}, []string{"brokerName is empty"}},
+		{"a path as a name", "broker", []string{"brokerName=broker z/..", "controllerAddr=127.0.0.1:9878", "storePathRootDir=" + dir}, []string{"brokerName \"broker z/..\": use 1 to 127 of letters, digits"}},
+		{"cluster with a blank", "broker", brokerLines(dir, "brokerClusterName=my cluster"), []string{"brokerClusterName \"my cluster\": use 1 to 127"}},
+		{"an address that is none", "broker", []string{"brokerName=broker-a", "brokerIP1=999.1.1.1", "controllerAddr=127.0.0.1:9878", "storePathRootDir=" + dir}, []string{"brokerAddr \"999.1.1.1:10911\" is nothing clients can dial: set brokerIP1"}},
+		{"a controller that is none", "broker", brokerLines(dir, "namesrvAddr=10.0.0:9876"), []string{"namesrvAddr \"10.0.0:9876\" is not host:port"}},
+		{"admin port of its own", "broker", brokerLines(dir, "adminPort=10912"), []string{"adminPort and haListenPort are both 10912"}},
+		{"admin port beyond the ports", "namesrv", []string{"listenPort=65000"}, []string{"adminPort (by default listenPort + 1000) would be 66000"}},
+		{"admin port of the controller", "controller", controllerLines(dir, threeRaft, threeAddrs, "adminPort=9881"), []string{"adminPort and the raft port in controllerDLegerPeers are both 9881"}},
+		{"admin port by default", "broker", brokerLines(dir, "listenPort=9912"), []string{"adminPort (by default listenPort + 1000) and haListenPort are both 10912"}},
+		{"negative hours", "broker", brokerLines(dir, "fileReservedTime=-1"), []string{"a plain number is hours"}},
+		{"a lease of a day", "broker", brokerLines(dir, "writeLeaseMillis=99999999"), []string{"writeLeaseMillis 27h46m39.999s is above 1h0m0s"}},
 		{"no controllers", "broker", []string{"brokerName=broker-a"}, []string{"controllerAddr is empty: list the controllers' broker-facing addresses"}},
 		{"several faults at once", "broker", brokerLines(dir, "listenPort=0", "totalReplicas=0", "nonsense=1"), []string{"listenPort=0", "totalReplicas 0", "unknown key nonsense"}},
 		{"floor above the replicas", "broker", brokerLines(dir, "totalReplicas=2", "minInSyncReplicas=3"), []string{"minInSyncReplicas 3 is above totalReplicas 2", "lower the floor or add replicas"}},
@@ -69,6 +79,8 @@ func TestRefusedConfigurations(t *testing.T) {
 		{"no broker-facing list", "controller", controllerLines(dir, threeRaft), []string{"controllerRPCAddrs is missing"}},
 		{"no directory", "controller", []string{"controllerDLegerSelfId=n0", threeRaft, threeAddrs}, []string{"controllerStorePath is missing"}},
 		{"raft address for brokers", "controller", controllerLines(dir, threeRaft, "controllerRPCAddrs=127.0.0.1:9881;127.0.0.1:9872;127.0.0.1:9873"), []string{"127.0.0.1:9881 is both the", "controllers and brokers need ports of their own"}},
+		{"a raft address that is none", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n1-127.0.0.256:9882;n2-127.0.0.1:9883", threeAddrs), []string{"raft address \"127.0.0.256:9882\" of controller n1 is not host:port"}},
+		{"a lease of hours", "controller", controllerLines(dir, append(three, "writeLeaseMillis=9999999")...), []string{"writeLeaseMillis 2h46m39.999s is above 1h0m0s"}},
 		{"an even number", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n1-127.0.0.1:9882", "controllerRPCAddrs=127.0.0.1:9871;127.0.0.1:9872"), []string{"lists 2 controllers", "survives no more failures than 1"}},
 		{"never a quorum: one address for two", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n1-127.0.0.1:9881;n2-127.0.0.1:9881", threeAddrs), []string{"127.0.0.1:9881 is both the raft address of n0 and the raft address of n1"}},
 		{"one id twice", "controller", controllerLines(dir, "controllerDLegerPeers=n0-127.0.0.1:9881;n0-127.0.0.1:9882;n2-127.0.0.1:9883", threeAddrs), []string{"controller id n0 is listed twice"}},
@@ -94,6 +106,9 @@ func TestRefusedConfigurations(t *testing.T) {
 					t.Errorf("no %q in\n%s", w, r.stderr)
 				}
 			}
+			if strings.Contains(r.stderr, "listenPort=0") && strings.Contains(r.stderr, "Addr ") {
+				t.Errorf("the address that the port is part of was complained about too:\n%s", r.stderr)
+			}
 			if strings.Contains(r.stderr, "lists 0 controllers") {
 				t.Errorf("a list that could not be read was counted:\n%s", r.stderr)
 			}
@@ -105,6 +120,7 @@ func TestRefusedConfigurations(t *testing.T) {
 }
 
 func TestCommandLines(t *testing.T) {
+	occupied := write(t, "a file")
 	for _, c := range []struct {
 		args []string
 		code int
@@ -128,11 +144,13 @@ func TestCommandLines(t *testing.T) {
 		{[]string{"status", "--controller", "127.0.0.1:1"}, 64, "no group"},
 		{[]string{"status", "--controller", "127.0.0.1:1", "--group", "g"}, 1, "ask the controllers: 127.0.0.1:1"},
 		{[]string{"up", "--replicas", "0", "--controllers", "2"}, 64, "--replicas 0: 1 to 9\nlockstep: --controllers 2: an even number"},
+		{[]string{"up", "--controllers", "0"}, 64, "--controllers 0: 1 to 9\n"},
+		{[]string{"controller", "-c", write(t, controllerLines(occupied, "controllerDLegerPeers=n0-127.0.0.1:9881", "controllerRPCAddrs=127.0.0.1:9871", "adminPort=-1")...)}, 64, "controllerStorePath " + occupied + " is no directory"},
 		{[]string{"up", "--set", "flyingSaucers=1"}, 64, "no daemon has this property"},
 		{[]string{"up", "--port-base", "65530", "--data", t.TempDir()}, 64, "would be above 65535"},
 	} {
 		r := command(t, c.args...)
-		if r.code != c.code || !strings.Contains(r.stderr, c.want) {
+		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "than -1") {
 			t.Errorf("%v: code %d, want %d with %q:\n%s", c.args, r.code, c.code, c.want, r.stderr)
 		}
 	}
@@ -180,6 +198,25 @@ func TestPrintedConfigurationReadsBack(t *testing.T) {
 			if of, text, _ := strings.Cut(want, ":"); of == kind && !strings.Contains(where, text) {
 				t.Errorf("%s: no %q in\n%s", kind, text, where)
 			}
+		}
+	}
+	ineffective := command(t, "broker", "-p", "-c", write(t, brokerLines("/x", "inSyncReplicas=5")...))
+	if ineffective.code != 0 || !strings.Contains(ineffective.stderr, "inSyncReplicas=5 has no effect") {
+		t.Errorf("code %d\n%s", ineffective.code, ineffective.stderr)
+	}
+	for kind, lines := range map[string][]string{"broker": brokerLines("/x"), "controller": controllerLines("/x", threeRaft, threeAddrs)} {
+		for ms, warned := range map[string]bool{"60000": false, "60001": true} {
+			r := command(t, kind, "-p", "-c", write(t, lines...), "--set", "writeLeaseMillis="+ms)
+			if r.code != 0 || strings.Contains(r.stderr, "replaced only after its lease") != warned {
+				t.Errorf("%s, writeLeaseMillis=%s: code %d\n%s", kind, ms, r.code, r.stderr)
+			}
+		}
+	}
+	for _, set := range []string{"minInSyncReplicas=0", "totalReplicas=3"} {
+		r := command(t, "broker", "-p", "-c", write(t, brokerLines("/x", set)...))
+		said := strings.Contains(r.stderr, "minInSyncReplicas=0 means the default, the smaller of 2 and totalReplicas: 2")
+		if r.code != 0 || !strings.Contains(r.stdout, "\nminInSyncReplicas=2\n") || said != (set == "minInSyncReplicas=0") {
+			t.Errorf("%s: code %d\n%s%s", set, r.code, r.stdout, r.stderr)
 		}
 	}
 	unknown := command(t, "broker", "-p", "--allow-unknown", "-c", write(t, brokerLines("/x", "flyingSaucers=3")...))
@@ -265,8 +302,8 @@ func TestTaken(t *testing.T) {
 		lines []string
 		want  []string
 	}{
-		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(0), "adminPort=" + port(1)}, []string{"listen for remoting on 127.0.0.1:" + port(0), "address already in use", "does another process use the port?"}},
-		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(1), "adminPort=" + port(0)}, []string{"listen for probes on 127.0.0.1:" + port(0), "set adminPort"}},
+		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(0), "adminPort=" + port(1)}, []string{"listen for remoting on 127.0.0.1:" + port(0), "address already in use", "another process uses the port"}},
+		{"namesrv", []string{"bindAddress=127.0.0.1", "listenPort=" + port(1), "adminPort=" + port(0)}, []string{"listen for probes on 127.0.0.1:" + port(0), "adminPort sets the port"}},
 		{"broker", broker(filepath.Join(dir, "a"), "listenPort="+port(0), "haListenPort="+port(1)), []string{"broker-a@127.0.0.1:" + port(0), "listen for remoting"}},
 		{"broker", broker(filepath.Join(dir, "a"), "listenPort="+port(1), "haListenPort="+port(0)), []string{"listen for replication on 127.0.0.1:" + port(0)}},
 		{"controller", controllerLines(filepath.Join(dir, "c"), raft...), []string{"controller n0: listen for raft on 127.0.0.1:" + port(0)}},

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -62,6 +63,7 @@ func loadController(c *conf, f *confFlags) (unit, []string, error) {
 	c.problem(err)
 	c.refuse("controllerType", "jRaft", "Lockstep controllers only speak to each other; remove the line, and do not mix Java and Lockstep controllers in one list")
 	c.groupLeases(&o)
+	c.lease(o.LeaseDuration, o.WriteLease == controller.LeaseOff && len(o.GroupLeases) == 0)
 	refuseAccessControl(c)
 	if listed {
 		c.problem(o.Validate())
@@ -114,6 +116,10 @@ func (c *conf) listenPort(p *process, self controller.Peer) {
 	}
 	p.ListenPort = n
 	p.check(c)
+	_, raft, err := net.SplitHostPort(self.Raft)
+	if n, err2 := strconv.Atoi(raft); err == nil && err2 == nil {
+		c.adminApart(p, ownPort{"the raft port in controllerDLegerPeers", n})
+	}
 }
 
 // groupLeases reads writeLeaseGroups, "broker-a=off;broker-b=required".
@@ -138,6 +144,9 @@ func (c *conf) groupLeases(o *controller.Options) {
 }
 
 func openController(o controller.Options, s controllerStore, path string) (opened, error) {
+	if at, err := os.Stat(path); err == nil && !at.IsDir() && s.ControllerStore != raftstore.StoreMemory {
+		return opened{}, fmt.Errorf("controllerStorePath %s is no directory: name one, which is made if it is missing", path)
+	}
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: it would end the process
 	ro := raftstore.Options{Node: o.SelfID, NewStore: ha.StoreID(hex.EncodeToString(id)), UnsafeMemory: s.UnsafeMemoryStore, PebbleDir: path}

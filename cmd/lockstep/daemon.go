@@ -52,6 +52,37 @@ func (c *conf) port(key string, port, least int) {
 	}
 }
 
+// adminApart refuses an admin port that is another port of this process.
+func (c *conf) adminApart(p *process, others ...ownPort) {
+	key, port := "adminPort", p.AdminPort
+	if port == 0 {
+		key, port = fmt.Sprintf("adminPort (by default listenPort + %d)", defaultAdminDistance), p.ListenPort+defaultAdminDistance
+		if p.ListenPort <= 65535 && port > 65535 {
+			c.problemf("%s would be %d, which is no port: set adminPort", key, port)
+		}
+	}
+	for _, o := range append(others, ownPort{"listenPort", p.ListenPort}) {
+		if o.port == port {
+			c.problemf("%s and %s are both %d: give each a port of its own", key, o.key, port)
+		}
+	}
+}
+
+// ownPort is a port of this process with what sets it.
+type ownPort struct {
+	key  string
+	port int
+}
+
+// orDefault is the port, or the default where it is none and a complaint says so:
+// what derives from it must not be complained about as well.
+func orDefault(port, def int) int {
+	if port < 1 || port > 65535 {
+		return def
+	}
+	return port
+}
+
 // bind is an address on the local address to bind.
 func (p *process) bind(port int) string { return join(p.BindAddress, port) }
 

@@ -21,6 +21,8 @@ func loadNamesrv(c *conf, f *confFlags) (unit, []string, error) {
 	c.bind(&p)
 	c.bind(&o)
 	p.check(c)
+	c.adminApart(&p)
+	p.ListenPort = orDefault(p.ListenPort, 9876)
 	if !c.file.Has("listenAddr") {
 		o.ListenAddr = p.bind(p.ListenPort)
 	}

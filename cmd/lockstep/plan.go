@@ -36,7 +36,7 @@ func (s shape) check() error {
 			errs = append(errs, fmt.Errorf("%s %d: 1 to %d", f.flag, f.v, f.n))
 		}
 	}
-	if s.Controllers%2 == 0 {
+	if s.Controllers > 0 && s.Controllers%2 == 0 {
 		errs = append(errs, fmt.Errorf("--controllers %d: an even number survives no more failures than %d; give 1, 3 or 5", s.Controllers, s.Controllers-1))
 	}
 	return errors.Join(errs...)
@@ -58,8 +58,11 @@ type localNode struct {
 // the same nodes at the same ports.
 type plan struct {
 	shape
-	Nodes []*localNode `json:"nodes"`
-	dir   string
+	// Unready says that the cluster has never taken writes: its ports may still change.
+	Unready bool         `json:"unready,omitempty"`
+	Nodes   []*localNode `json:"nodes"`
+	dir     string
+	moved   bool // its ports changed: configuration files with the old ones are written anew
 }
 
 const (
@@ -95,12 +98,40 @@ func newPlan(s shape, base int) *plan {
 	return p
 }
 
-// openPlan reads the directory's plan, or makes one.
+// openPlan reads the directory's plan, or makes one. Nothing is kept of a plan whose
+// ports are taken.
 func openPlan(dir string, s shape, base int) (*plan, error) {
+	p, err := readPlan(dir, s)
+	switch {
+	case err != nil:
+		return nil, err
+	case p == nil:
+		p, err = makePlan(dir, s, base)
+	case p.Unready && (base != 0 && base != p.Nodes[0].Port || base == 0 && p.checkPorts() != nil):
+		if p, err = makePlan(dir, s, base); err == nil {
+			p.moved = true
+		}
+	case base != 0 && base != p.Nodes[0].Port:
+		err = fmt.Errorf("%s holds a cluster whose ports begin at %d: leave --port-base away, or give another --data directory", dir, p.Nodes[0].Port)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkPorts(); err != nil {
+		return nil, err
+	}
+	if p.Unready {
+		err = p.write()
+	}
+	return p, err
+}
+
+// readPlan is the directory's plan, nil when it has none.
+func readPlan(dir string, s shape) (*plan, error) {
 	path := filepath.Join(dir, planFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return makePlan(dir, s, base)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster's plan: %w", err)
@@ -113,12 +144,10 @@ func openPlan(dir string, s shape, base int) (*plan, error) {
 		return nil, fmt.Errorf("%s holds a cluster of %d groups of %d replicas, %d controllers and %d name servers: start it with these numbers, or give another --data directory",
 			dir, p.Groups, p.Replicas, p.Controllers, p.Namesrvs)
 	}
-	if base != 0 && base != p.Nodes[0].Port {
-		return nil, fmt.Errorf("%s holds a cluster whose ports begin at %d: leave --port-base away, or give another --data directory", dir, p.Nodes[0].Port)
-	}
 	return p, nil
 }
 
+// makePlan is a new cluster's plan.
 func makePlan(dir string, s shape, base int) (*plan, error) {
 	p := newPlan(s, max(base, 1))
 	if base == 0 {
@@ -130,15 +159,64 @@ func makePlan(dir string, s shape, base int) (*plan, error) {
 	} else if base+p.ports() > 65536 {
 		return nil, fmt.Errorf("--port-base %d: the cluster needs %d ports from there, the last would be above 65535", base, p.ports())
 	}
-	p.dir = dir
-	text, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write the cluster's plan: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, planFile), append(text, '\n'), 0o640); err != nil {
-		return nil, fmt.Errorf("write the cluster's plan: %w", err)
-	}
+	p.dir, p.Unready = dir, true
 	return p, nil
+}
+
+// pin keeps the ports for good, once the cluster was usable at them.
+func (p *plan) pin() error {
+	if !p.Unready {
+		return nil
+	}
+	p.Unready = false
+	return p.write()
+}
+
+// write replaces the directory's plan.
+func (p *plan) write() error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	path := filepath.Join(p.dir, planFile)
+	if err == nil {
+		err = os.WriteFile(path+".new", append(text, '\n'), 0o640)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the cluster's plan: %w", err)
+	}
+	return nil
+}
+
+// checkPorts binds every port of the plan for a moment. A taken one must be found
+// before any process starts: another cluster there would answer for this one.
+func (p *plan) checkPorts() error {
+	var errs []error
+	for _, n := range p.Nodes {
+		second := "haListenPort"
+		if n.Kind == "controller" {
+			second = "raft port"
+		}
+		for _, use := range []struct {
+			key  string
+			port int
+		}{{"listenPort", n.Port}, {second, n.Second}, {"adminPort", n.Admin}} {
+			if use.port == 0 {
+				continue
+			}
+			if err := portFree(use.port); err != nil {
+				errs = append(errs, fmt.Errorf("the %s of %s is taken: %w", use.key, n.Name, err))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	remedy := "choose free ports with --port-base, or leave it away; if the cluster there is the one you mean, give its --data directory"
+	if !p.Unready {
+		remedy = "stop what listens there, such as a node started by hand or another cluster; the ports of a cluster that has run stay, a new --data directory gets others"
+	}
+	return errors.Join(append(errs, errors.New(remedy))...)
 }
 
 // ports is how many consecutive ports the plan takes.
@@ -168,13 +246,20 @@ func freeBlock(n int) (int, error) {
 
 func blockFree(base, n int) bool {
 	for i := range n {
-		ln, err := net.Listen("tcp", join(localHost, base+i))
-		if err != nil {
+		if portFree(base+i) != nil {
 			return false
 		}
-		ln.Close() // it never accepted anything
 	}
 	return true
+}
+
+// portFree says why a port cannot be listened on now.
+func portFree(port int) error {
+	ln, err := net.Listen("tcp", join(localHost, port))
+	if err != nil {
+		return err
+	}
+	return ln.Close() // it never accepted anything
 }
 
 // addrs are the remoting addresses of all nodes of a kind, or the second ones.
@@ -219,10 +304,15 @@ func (p *plan) confText(n *localNode) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// writeConfs writes the configuration files that are missing.
+// writeConfs writes the configuration files that are missing, and all of them when
+// the ports are no longer those of the files.
 func (p *plan) writeConfs() error {
+	how := os.O_EXCL
+	if p.moved {
+		how = os.O_TRUNC
+	}
 	for _, n := range p.Nodes {
-		f, err := os.OpenFile(p.confPath(n), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+		f, err := os.OpenFile(p.confPath(n), os.O_CREATE|os.O_WRONLY|how, 0o640)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

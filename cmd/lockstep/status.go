@@ -160,6 +160,20 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("answered with code %d: %s", e.code, e.remark)
 }
 
+// wrongServerError is the answer of a server that does not know the request.
+type wrongServerError struct {
+	request int32
+}
+
+// Error says which kind of server it is not.
+func (e *wrongServerError) Error() string {
+	flag, kind := "--controller", "controller"
+	if e.request == wire.ReqGetRoute || e.request == wire.ReqGetClusterInfo {
+		flag, kind = "--namesrv", "name server"
+	}
+	return fmt.Sprintf("is no %s (it does not know request %d): give %s the address of one", kind, e.request, flag)
+}
+
 // ask is one request over a connection of its own.
 func ask(addr string, code int32, header any, timeout time.Duration) (wire.Frame, error) {
 	conn, err := net.DialTimeout("tcp", addr, timeout)
@@ -187,6 +201,8 @@ func ask(addr string, code int32, header any, timeout time.Duration) (wire.Frame
 		switch {
 		case bad != nil:
 			return f, bad
+		case used > 0 && f.Head.Code == wire.CodeRequestCodeNotSupported:
+			return f, &wrongServerError{code}
 		case used > 0 && f.Head.Code != wire.CodeSuccess:
 			return f, &answerError{f.Head.Code, f.Head.Remark}
 		case used > 0:

@@ -212,6 +212,10 @@ func send(w io.Writer, s *session, m client.Message, keys string, bodies []strin
 		fmt.Fprintf(w, "SEND_OK key=%s msgId=%s broker=%s queue=%d offset=%d\n", o.Key, o.MsgID, o.Broker, o.Queue, o.Offset)
 	}
 	if bad > 0 {
+		_, _, err := askAny(splitAddrs(s.remote.namesrv), wire.ReqGetRoute, wire.RouteRequest{Topic: m.Topic}, routeTime)
+		if _, ok := errors.AsType[*wrongServerError](err); ok {
+			return fmt.Errorf("%d of %d messages were not acknowledged: %w", bad, len(bodies), err)
+		}
 		return fmt.Errorf("%d of %d messages were not acknowledged", bad, len(bodies))
 	}
 	return nil

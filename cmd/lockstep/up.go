@@ -171,6 +171,9 @@ func (s *supervisor) run() error {
 	for {
 		select {
 		case err := <-usable:
+			if err == nil {
+				err = s.plan.pin()
+			}
 			if err != nil {
 				return errors.Join(err, s.stop(signals))
 			}
@@ -201,7 +204,7 @@ const restartPause = time.Second
 // one: its configuration or store was refused at its first start.
 func (s *supervisor) died(e exit) error {
 	e.child.ended = true
-	fmt.Fprintf(s.out, "%s %s: %s\n", e.Name, howEnded(e.err), e.lastLine(s.plan))
+	fmt.Fprintln(s.out, e.describe(s.plan))
 	code := e.cmd.ProcessState.ExitCode()
 	if code == node.ExitRefused && e.starts == 1 {
 		return refused(fmt.Errorf("%s cannot start; its log is %s", e.Name, e.logPath(s.plan)))
@@ -345,7 +348,7 @@ func (s *supervisor) stopSome(signals <-chan os.Signal, which func(*child) bool)
 				left--
 			}
 			if e.err != nil {
-				errs = append(errs, fmt.Errorf("%s %s: %s", e.Name, howEnded(e.err), e.lastLine(s.plan)))
+				errs = append(errs, errors.New(e.describe(s.plan)))
 			}
 		case sig := <-signals:
 			if !s.first.echo(sig, s.clock().Mono) {

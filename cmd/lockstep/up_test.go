@@ -187,7 +187,7 @@ func TestMasterCrash(t *testing.T) {
 	until(t, "all three are in the set", func() bool { _, set := c.master(); return set == 3 })
 	dead, _ := c.master()
 	c.kill(dead, syscall.SIGKILL)
-	c.says(dead + " was killed by killed")
+	c.says(dead + " was killed by SIGKILL; the last line of its log is: ")
 	c.send("after-", 100)
 	if now, _ := c.master(); now == dead || now == "" {
 		t.Errorf("master after the kill: %q", now)
@@ -271,6 +271,20 @@ func unknownNames(t *testing.T, c *cluster) {
 	r := command(t, "status", "--controller", strings.Join(c.plan.addrs("controller", false), ";"), "--group", "nosuch")
 	if r.code != 1 || r.stderr != "lockstep: group nosuch: the controllers know no such group: check its name; without --group all groups are shown\n" {
 		t.Errorf("status of an unknown group: code %d\n%s", r.code, r.stderr)
+	}
+	broker, controller := c.plan.addrs("broker", false)[0], c.plan.addrs("controller", false)[0]
+	for _, wrong := range [][]string{
+		{"send", "-n", broker, "-t", "orders", "--timeout", "300ms", "x"}, {"consume", "-n", controller, "-t", "orders", "--count", "1", "--timeout", "300ms"}, {"status", "-n", broker, "--controller", controller},
+		{"status", "--controller", c.namesrv(), "--group", "broker-a"},
+	} {
+		r := command(t, wrong...)
+		kind := "is no name server"
+		if wrong[1] == "--controller" {
+			kind = "is no controller"
+		}
+		if r.code != 1 || !strings.Contains(r.stderr, kind) || strings.Contains(r.stdout+r.stderr, "  ") {
+			t.Errorf("%v: code %d, want 1 with %q and no two blanks\n%s%s", wrong, r.code, kind, r.stdout, r.stderr)
+		}
 	}
 	r = command(t, "consume", "-n", c.namesrv(), "-t", "nosuch", "--count", "1", "--timeout", "300ms")
 	if r.code != 1 || !strings.Contains(r.stderr, "know no topic nosuch: check its name, or create it") || strings.Contains(r.stderr, "context") {

@@ -28,7 +28,7 @@ func (b *Broker) serveBrokerConfig(s node.SessionID, f *wire.Frame) {
 		{"flushDiskType", b.o.FlushDiskType.String()},
 		{"allAckInSyncStateSet", strconv.FormatBool(b.o.AllAckInSyncStateSet)},
 		{"inSyncReplicas", strconv.Itoa(b.o.InSyncReplicas)},
-		{"minInSyncReplicas", strconv.Itoa(b.o.minInSync())},
+		{"minInSyncReplicas", strconv.Itoa(b.o.MinInSync())},
 		{"totalReplicas", strconv.Itoa(b.o.TotalReplicas)},
 		{"writeLease", b.o.WriteLease.String()},
 		{"mappedFileSizeCommitLog", strconv.FormatInt(b.o.MappedFileSizeCommitLog, 10)},

@@ -82,7 +82,7 @@ func (b *Broker) settleProposals() {
 	s.dirty = true
 	b.request(p.call.session, p.call.opaque, wire.ReqAlterSyncStateSet, wire.AlterSyncStateSetRequest{
 		BrokerName: b.o.BrokerName, ClusterName: b.o.BrokerClusterName, MasterBrokerID: b.id.Broker, MasterEpoch: b.role.epoch,
-		InvokeTime: b.now.Wall, Identity: b.identity(), Members: p.members, Floor: b.confirm, MinInSync: int32(b.o.minInSync()),
+		InvokeTime: b.now.Wall, Identity: b.identity(), Members: p.members, Floor: b.confirm, MinInSync: int32(b.o.MinInSync()),
 	}, wire.MarshalBody(wire.SyncStateSetBody{SyncStateSet: p.set, SyncStateSetEpoch: s.epoch}))
 	b.emit(event.Event{Kind: event.AlterProposed, Broker: b.id.Broker, Epoch: b.role.epoch, SetEpoch: s.epoch, Set: p.set})
 }

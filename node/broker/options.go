@@ -276,8 +276,8 @@ func (o *Options) ackInterval() time.Duration {
 	return min(o.HASendHeartbeatInterval, o.HAMaxTimeSlaveNotCatchup/3)
 }
 
-// minInSync is the effective floor: the configured one, or min(2, replicas).
-func (o *Options) minInSync() int {
+// MinInSync is the effective floor: the configured one, or min(2, replicas).
+func (o *Options) MinInSync() int {
 	if o.MinInSyncReplicas > 0 {
 		return o.MinInSyncReplicas
 	}

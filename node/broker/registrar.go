@@ -217,7 +217,7 @@ func (b *Broker) report() wire.ReplicaReport {
 	}
 	return wire.ReplicaReport{
 		Identity: b.identity(), Claim: claim, Ready: ready, LastEpoch: b.epochs.Last().Epoch, Durable: b.log.durable,
-		HighestEpoch: b.highest, MinInSync: int32(b.o.minInSync()), TotalReplicas: int32(b.o.TotalReplicas),
+		HighestEpoch: b.highest, MinInSync: int32(b.o.MinInSync()), TotalReplicas: int32(b.o.TotalReplicas),
 		Class: b.o.AckClass, Learner: b.o.AsyncLearner, HAAddress: b.o.HAAddress,
 	}
 }

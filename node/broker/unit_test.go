@@ -20,7 +20,7 @@ func TestOptionsRefused(t *testing.T) {
 		tune func(o *Options)
 	}{
 		{"minInSyncReplicas 4 is above totalReplicas 3", func(o *Options) { o.MinInSyncReplicas = 4 }},
-		{"inSyncReplicas 4 is not in 1..totalReplicas 3", func(o *Options) { o.InSyncReplicas = 4 }},
+		{"inSyncReplicas 4 is not in 1..totalReplicas 3", func(o *Options) { o.AllAckInSyncStateSet, o.InSyncReplicas = false, 4 }},
 		{"writeLeaseMillis 1s is too short", func(o *Options) { o.LeaseDuration = time.Second }},
 		{"writeLease=offered", func(o *Options) { o.WriteLease = LeaseOffered }},
 		{"ASYNC_MASTER contradicts allAckInSyncStateSet", func(o *Options) { o.BrokerRole = AsyncMaster }},
@@ -34,7 +34,10 @@ func TestOptionsRefused(t *testing.T) {
 		{"brokerAddr \"0.0.0.0:1\" is nothing clients can dial", func(o *Options) { o.Address = "0.0.0.0:1" }},
 		{"brokerAddr \"a b:1\" is nothing clients can dial", func(o *Options) { o.Address = "a b:1" }},
 		{"haServerAddr \"\" is nothing slaves can dial", func(o *Options) { o.HAAddress = "" }},
-		{"brokerName \"\\xff\" has unprintable", func(o *Options) { o.BrokerName = "\xff" }},
+		{"brokerName \"\\xff\": use 1 to 127", func(o *Options) { o.BrokerName = "\xff" }},
+		{"brokerName \"..\": use 1 to 127", func(o *Options) { o.BrokerName = ".." }},
+		{"fileReservedTime -1h0m0s is not in 1s..876000h0m0s (a plain number is hours)", func(o *Options) { o.FileReservedTime = -time.Hour }},
+		{"brokerClusterName \"C C\": use 1 to 127", func(o *Options) { o.BrokerClusterName = "C C" }},
 		{"minInSyncReplicas -1 is negative", func(o *Options) { o.MinInSyncReplicas = -1 }},
 		{"needs a port of its own", func(o *Options) { o.HAAddress = o.Address }},
 		{"brokerName is empty", func(o *Options) { o.BrokerName = "" }},
@@ -53,7 +56,7 @@ func TestOptionsRefused(t *testing.T) {
 			t.Errorf("want %q in %v", c.want, err)
 		}
 	}
-	if o := DefaultOptions(); o.minInSync() != 2 || o.FlushDiskType != SyncFlush || !o.AllAckInSyncStateSet || o.WriteLease != LeaseRequired {
+	if o := DefaultOptions(); o.MinInSync() != 2 || o.FlushDiskType != SyncFlush || !o.AllAckInSyncStateSet || o.WriteLease != LeaseRequired {
 		t.Error("the defaults are not the safe ones")
 	}
 }

@@ -2,13 +2,11 @@ package broker
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"lockstep/internal/ha"
+	"lockstep/node"
 )
 
 // Validate reports every value that is out of range and every pair that
@@ -42,10 +40,10 @@ func (c *complaints) unless(ok bool, format string, args ...any) {
 func (o *Options) validateNames(c *complaints) {
 	c.unless(o.BrokerName != "", "brokerName is empty: name the group, the same on each of its replicas")
 	c.unless(o.BrokerClusterName != "", "brokerClusterName is empty")
-	c.unless(printable(o.BrokerName), "brokerName %q has unprintable characters or is not UTF-8", o.BrokerName)
-	c.unless(printable(o.BrokerClusterName), "brokerClusterName %q has unprintable characters or is not UTF-8", o.BrokerClusterName)
-	c.unless(dialable(o.Address), "brokerAddr %q is nothing clients can dial: set brokerIP1 and listenPort", o.Address)
-	c.unless(dialable(o.HAAddress), "haServerAddr %q is nothing slaves can dial: set brokerIP2 and haListenPort", o.HAAddress)
+	validName(c, "brokerName", o.BrokerName)
+	validName(c, "brokerClusterName", o.BrokerClusterName)
+	c.unless(node.Dialable(o.Address), "brokerAddr %q is nothing clients can dial: set brokerIP1 to a host name or an IP address, and listenPort", o.Address)
+	c.unless(node.Dialable(o.HAAddress), "haServerAddr %q is nothing slaves can dial: set brokerIP2 to a host name or an IP address, and haListenPort", o.HAAddress)
 	c.unless(o.Address == "" || o.Address != o.HAAddress,
 		"brokerAddr and haServerAddr are both %s: replication needs a port of its own (haListenPort)", o.Address)
 	c.unless(len(o.ControllerAddr) > 0,
@@ -54,31 +52,23 @@ func (o *Options) validateNames(c *complaints) {
 	c.unless(len(o.NamesrvAddr) <= maxNamesrvs, "namesrvAddr lists %d name servers, at most %d", len(o.NamesrvAddr), maxNamesrvs)
 	seen := map[string]bool{}
 	for _, a := range o.ControllerAddr {
-		c.unless(dialable(a), "controllerAddr %q is not host:port", a)
+		c.unless(node.Dialable(a), "controllerAddr %q is not host:port", a)
 		c.unless(a != o.Address && a != o.HAAddress, "controllerAddr %s is this broker's own address", a)
 		c.unless(!seen[a], "controllerAddr lists %s twice", a)
 		seen[a] = true
 	}
 	for _, a := range o.NamesrvAddr {
-		c.unless(dialable(a), "namesrvAddr %q is not host:port", a)
+		c.unless(node.Dialable(a), "namesrvAddr %q is not host:port", a)
 	}
 }
 
-// dialable reports whether others can reach addr, as far as its text tells: a
-// host without blanks, which is not the unspecified address, and a port.
-func dialable(addr string) bool {
-	i := strings.LastIndexByte(addr, ':')
-	if i <= 0 {
-		return false
-	}
-	host := addr[:i]
-	port, err := strconv.ParseUint(addr[i+1:], 10, 16)
-	return err == nil && port > 0 && host != "0.0.0.0" && host != "[::]" && printable(host) && !strings.ContainsAny(host, " /,;")
-}
-
-// printable reports whether name survives JSON, logs and tables unchanged.
-func printable(name string) bool {
-	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+// validName holds the names of groups and clusters to RocketMQ's rule for topics,
+// because each is a topic's name too (systemTopic). Dots inside are taken as well:
+// RocketMQ's default brokerName is the host's name.
+func validName(c *complaints, key, name string) {
+	bad := func(r rune) bool { return r > 127 || r != '.' && !nameByte(byte(r)) }
+	c.unless(len(name) <= maxTopicName && !strings.ContainsFunc(name, bad) && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, "."),
+		"%s %q: use 1 to %d of letters, digits, %% | _ - and, inside, dots", key, name, maxTopicName)
 }
 
 func (o *Options) validateReplicas(c *complaints) {
@@ -87,7 +77,7 @@ func (o *Options) validateReplicas(c *complaints) {
 	c.unless(o.MinInSyncReplicas >= 0, "minInSyncReplicas %d is negative; 0 means the default", o.MinInSyncReplicas)
 	c.unless(o.MinInSyncReplicas <= n,
 		"minInSyncReplicas %d is above totalReplicas %d: no write could ever be admitted; lower the floor or add replicas", o.MinInSyncReplicas, n)
-	c.unless(o.InSyncReplicas >= 1 && o.InSyncReplicas <= n,
+	c.unless(o.AllAckInSyncStateSet || o.InSyncReplicas >= 1 && o.InSyncReplicas <= n, // without effect it is no fault
 		"inSyncReplicas %d is not in 1..totalReplicas %d: no write could ever be acknowledged", o.InSyncReplicas, n)
 	c.unless(o.AckClass == ha.ClassDurable || o.AckClass == ha.ClassReceived, "ackClass %v is neither durable nor received", o.AckClass)
 	c.unless(o.BrokerRole != AsyncMaster || !o.AllAckInSyncStateSet,
@@ -108,6 +98,7 @@ func (o *Options) validateLease(c *complaints) {
 		c.addf("writeLease %d is unknown: use required or off", o.WriteLease)
 		return
 	}
+	c.unless(o.LeaseDuration <= maxLease, "writeLeaseMillis %v is above %v: a master that dies is replaced only after its lease", o.LeaseDuration, maxLease)
 	c.unless(o.LeaseMargin >= minLeaseMargin, "writeLeaseMarginMillis %v is below %v", o.LeaseMargin, minLeaseMargin)
 	// Losing a controller leader must never fence a master: what is left of a grant
 	// after one missed heartbeat must span an election and the commit after it.
@@ -148,7 +139,11 @@ func (o *Options) validateTimes(c *complaints) {
 		{"flushIntervalConsumeQueue", o.QueueFlushInterval, time.Millisecond, time.Minute},
 		{"diskRetryPauseMillis", o.DiskRetryPause, time.Millisecond, time.Minute},
 	} {
-		c.unless(t.value >= t.lo && t.value <= t.hi, "%s %v is not in %v..%v", t.name, t.value, t.lo, t.hi)
+		unit := "milliseconds"
+		if t.name == "fileReservedTime" {
+			unit = "hours"
+		}
+		c.unless(t.value >= t.lo && t.value <= t.hi, "%s %v is not in %v..%v (a plain number is %s)", t.name, t.value, t.lo, t.hi, unit)
 	}
 	c.unless(o.ControllerHeartBeatTimeout >= 2*o.BrokerHeartbeatInterval,
 		"controllerHeartBeatTimeoutMills %v is below two heartbeats of %v: one lost heartbeat would be a failover", o.ControllerHeartBeatTimeout, o.BrokerHeartbeatInterval)
@@ -180,6 +175,7 @@ const (
 	maxReplicas          = 64
 	maxControllers       = 16
 	maxNamesrvs          = 32
+	maxLease             = time.Hour
 	minLeaseMargin       = 10 * time.Millisecond
 	leaseCommitAllowance = 500 * time.Millisecond // one commit of the controllers' log
 )

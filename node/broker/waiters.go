@@ -95,7 +95,7 @@ func (b *Broker) observe() Observation {
 
 // floor is the effective minInSyncReplicas: the configured one, or a higher one
 // that the group has committed.
-func (b *Broker) floor() int { return max(b.o.minInSync(), int(b.view.minInSync)) }
+func (b *Broker) floor() int { return max(b.o.MinInSync(), int(b.view.minInSync)) }
 
 // waitersDeadline is when the oldest waiter is answered without proof.
 func (b *Broker) waitersDeadline() node.Time {

@@ -411,7 +411,7 @@ func joinRemarks(parts ...string) string {
 		case out == "":
 			out = p
 		case out != p:
-			out += "; " + p
+			out += "; " + strings.TrimSpace(p) // RocketMQ's remark for an unknown request begins with a blank
 		}
 	}
 	return out

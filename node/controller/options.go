@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lockstep/node"
 )
 
 // LeaseMode says whether the masters of a group write under a lease (rule P12).
@@ -122,6 +124,8 @@ const (
 	maxReads = 4096
 	// maxNotifyPause bounds the pause between two copies of a notice.
 	maxNotifyPause = 10 * time.Second
+	// maxLease bounds a grant: no election may have to wait longer.
+	maxLease = time.Hour
 )
 
 // DefaultOptions returns the defaults of the design for the given peers.
@@ -277,20 +281,11 @@ func (o *Options) validatePeers(c *complaints) {
 
 // validateAddr refuses an address that is listed twice, above all a raft address
 // given as a broker-facing one: brokers would speak to the wrong port.
-func (o *Options) validateAddr(c *complaints, node, use, addr string, seen map[string]string) {
-	host, port, ok := cutLast(addr, ":")
-	p, err := strconv.ParseUint(port, 10, 16)
-	c.unless(ok && host != "" && err == nil && p > 0, "%s address %q of controller %s is not host:port", use, addr, node)
-	this := use + " address of " + node
+func (o *Options) validateAddr(c *complaints, id, use, addr string, seen map[string]string) {
+	c.unless(node.Dialable(addr), "%s address %q of controller %s is not host:port, with a host name or an IP address", use, addr, id)
+	this := use + " address of " + id
 	c.unless(seen[addr] == "", "%s is both the %s and the %s: controllers and brokers need ports of their own", addr, seen[addr], this)
 	seen[addr] = this
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 func (o *Options) validateTimes(c *complaints) {
@@ -327,6 +322,7 @@ func (o *Options) validateLease(c *complaints) {
 		return
 	}
 	least := o.electionTimeout() + 2*o.BrokerHeartbeatInterval + o.CommitTimeout
+	c.unless(o.LeaseDuration <= maxLease, "writeLeaseMillis %v is above %v: a master that dies is replaced only after its lease", o.LeaseDuration, maxLease)
 	c.unless(o.LeaseMargin > 0 && o.LeaseMargin < o.LeaseDuration, "writeLeaseMarginMillis %v must be above 0 and below writeLeaseMillis %v", o.LeaseMargin, o.LeaseDuration)
 	c.unless(o.LeaseDuration-o.LeaseMargin >= least,
 		"writeLeaseMillis %v less writeLeaseMarginMillis %v is shorter than a controller election, two heartbeats and a commit (%v): a change of the leading controller would stop healthy masters; raise writeLeaseMillis to at least %v", o.LeaseDuration, o.LeaseMargin, least, least+o.LeaseMargin)

@@ -220,7 +220,7 @@ func (n *Node) bind() error {
 	for _, l := range n.o.Machine.Listeners() {
 		ln, err := n.o.Listen(l.Link, l.Addr)
 		if err != nil {
-			return fmt.Errorf("listen for %v on %s: %w (does another process use the port? stop it or configure another port)", l.Link, l.Addr, err)
+			return ListenError(fmt.Sprint(l.Link), l.Addr, err)
 		}
 		if l.Link == wire.Raft {
 			ln = n.grpc.Listen(ln)

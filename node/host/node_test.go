@@ -38,7 +38,7 @@ func TestTwoNodesOnOnePort(t *testing.T) {
 		before := runtime.NumGoroutine()
 		taken := node.Listener{Link: l.Link, Addr: first.Addrs()[0]}
 		_, err := Start(Options{Machine: newToy(raft(), taken)})
-		want := []string{"listen for " + l.Link.String() + " on " + taken.Addr, "address already in use", "does another process use the port?"}
+		want := []string{"listen for " + l.Link.String() + " on " + taken.Addr, "address already in use", "another process uses the port"}
 		for _, w := range want {
 			if err == nil || !strings.Contains(err.Error(), w) {
 				t.Errorf("error %v, want %q in it", err, w)

@@ -100,12 +100,21 @@ func attrsOf(e *event.Event) []slog.Attr {
 	}
 	put("offset", int64(e.Off))
 	put("offset2", int64(e.Off2))
-	put("count", e.Count)
+	put(countName(e.Kind), e.Count)
 	put("code", int64(e.Code))
 	if e.Text != "" {
 		out = append(out, slog.String("text", e.Text))
 	}
 	return out
+}
+
+// countName is what an event counts: of leases it is no amount.
+func countName(k event.Kind) string {
+	switch k {
+	case event.LeaseGranted, event.LeaseInstalled, event.LeaseExpired:
+		return "generation"
+	}
+	return "count"
 }
 
 func levelOf(k event.Kind) slog.Level {

@@ -39,7 +39,7 @@ type Port struct {
 func Listen(addr, phase string, log *slog.Logger) (*Port, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for probes on %s: %w (does another process use the port? set adminPort to another one)", addr, err)
+		return nil, fmt.Errorf("%w; adminPort sets the port of the probes", host.ListenError("probes", addr, err))
 	}
 	p := &Port{ln: ln, over: make(chan struct{})}
 	p.phase.Store(&phase)
