@@ -183,7 +183,7 @@ func (b *Broker) refused(h *wire.Replica) {
 	if !h.OutOfRange || h.Term != b.role.epoch || int64(h.Min)%b.o.MappedFileSizeCommitLog != 0 || h.Min <= b.log.end {
 		return
 	}
-	if b.log.min == b.log.end && len(b.epochs) == 0 {
+	if b.log.min == b.log.end {
 		b.wantOrigin(h.Min, "")
 		u.next = b.now.Mono // at once: the master's retention does not wait for a slave it has not met
 		return
@@ -256,7 +256,7 @@ func (b *Broker) guardCut(point ha.LogOffset, master ha.Epochs) string {
 // startTransfer asks for data once the cut is durable.
 func (b *Broker) startTransfer() {
 	u := &b.up
-	if b.cut.wanted || !b.log.quiet() {
+	if b.cut.wanted || !b.log.quiet() || !b.originKnown() {
 		return
 	}
 	invariant.That(b.log.end == u.point, "the log ends at %d after a cut to %d", b.log.end, u.point)
@@ -266,6 +266,22 @@ func (b *Broker) startTransfer() {
 	b.tell(wire.Replica{Kind: wire.ReplicaStart, Term: b.role.epoch, Epoch: b.role.epoch, Offset: u.point})
 	b.promise(u.point)
 	b.emit(event.Event{Kind: event.Following, Broker: b.view.master, Epoch: b.role.epoch, Off: u.point})
+}
+
+// originKnown makes durable to which epoch the first byte belongs of a log that begins
+// in the middle of its master's. The barrier record that would tell has expired, and
+// after a crash the log would hold bytes of an unknown epoch, which nobody can go on
+// with (P9, P19).
+func (b *Broker) originKnown() bool {
+	if b.log.min == 0 || b.log.min != b.log.end {
+		return true
+	}
+	if led := b.up.welcome.Epochs.CutAt(b.up.point); len(b.epochs) == 0 && len(led) > 0 {
+		b.epochs = led
+		b.saveEpochs()
+	}
+	x := &b.saves.slots[saveEpochs]
+	return !x.dirty && x.op == 0
 }
 
 // receive takes log bytes from the master. They must continue this log exactly, in
