@@ -47,7 +47,9 @@ type Judge struct {
 	epoch       map[string]ha.MasterEpoch
 	// electable is who could have been elected, at each election.
 	electable map[electionID]ha.IDs
-	sends     map[requestID]string // request → key
+	winner    map[electionID]ha.BrokerID
+	led       map[string]ha.MasterEpoch // newest epoch of a group whose master took its role
+	sends     map[requestID]string      // request → key
 	pulls     map[requestID]bool
 	rotten    []string // brokers whose disk has just begun to rot
 	alters    map[requestID]alterSeen
@@ -104,7 +106,7 @@ func newJudge(s *Setup, t *Truth, now func() int64) *Judge {
 	j := &Judge{setup: s, truth: t, now: now, Ledger: checker.NewLedger(t), Invariants: checker.NewInvariants(s.Lease == 0 && !s.wildClocks()),
 		Recoveries: map[string]*checker.Recovery{}, Register: map[string][]checker.RegisterOp{}, Marks: map[string]int{},
 		serving: map[string]ha.MasterEpoch{}, until: map[string]servedUntil{}, epochStarts: map[string][]ha.EpochStart{}, setEpoch: map[string]ha.SetEpoch{}, epoch: map[string]ha.MasterEpoch{}, sends: map[requestID]string{}, pulls: map[requestID]bool{},
-		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, ackKeys: map[electionID]string{}, electable: map[electionID]ha.IDs{}, holding: newHolding()}
+		alters: map[requestID]alterSeen{}, AcksBy: map[string]int{}, ackKeys: map[electionID]string{}, electable: map[electionID]ha.IDs{}, winner: map[electionID]ha.BrokerID{}, led: map[string]ha.MasterEpoch{}, holding: newHolding()}
 	for g := range s.Groups {
 		j.Ledger.SetPolicy(GroupName(g), checker.Policy{All: s.All, Count: s.Count, Min: s.Min, Class: s.Class, Reserved: s.surelyKept()})
 	}
@@ -149,7 +151,7 @@ func (j *Judge) OnEvent(e event.Event) {
 		j.Marks[e.Text]++
 	case event.Elected, event.SetAltered:
 		if e.Kind == event.Elected {
-			j.electable[electionID{e.Group, e.Epoch}] = j.couldLead(e)
+			j.electable[electionID{e.Group, e.Epoch}], j.winner[electionID{e.Group, e.Epoch}] = j.couldLead(e), e.Broker
 		}
 		j.committed(e)
 	}
@@ -220,7 +222,23 @@ func (j *Judge) promoted(e event.Event) {
 	rec := j.truth.refresh(e.Group)
 	id := j.truth.ID(e.Node)
 	j.Ledger.Promoted(checker.Promotion{Group: e.Group, Master: id, Epoch: e.Epoch, Unclean: rec.Unclean,
-		Electable: j.electable[electionID{e.Group, e.Epoch}].With(id), At: e.At})
+		Electable: j.electable[j.decisive(electionID{e.Group, e.Epoch}, id)].With(id), At: e.At})
+	j.led[e.Group] = e.Epoch
+}
+
+// decisive is the election that made a broker the master it is now: one that is elected,
+// stops before it takes its role and is elected again was chosen the first time, by who
+// could lead then.
+func (j *Judge) decisive(now electionID, master ha.BrokerID) electionID {
+	first := now
+	for e := now.epoch - 1; e > j.led[now.group]; e-- {
+		before := electionID{now.group, e}
+		if j.winner[before] != master {
+			break
+		}
+		first = before
+	}
+	return first
 }
 
 // couldLead are those who could have been elected at an election. When a group is
