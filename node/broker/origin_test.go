@@ -9,7 +9,9 @@ import (
 // its first byte before it takes one. Without the name a crash would leave bytes of an
 // unknown epoch, which no master takes for its own.
 func TestOriginIsNamed(t *testing.T) {
-	w := started(t, 3, func(_ int, o *Options) { o.MappedFileSizeCommitLog, o.FileReservedTime, o.CleanResourceInterval = 4<<10, time.Second, 200*time.Millisecond })
+	w := started(t, 3, func(_ int, o *Options) {
+		o.MappedFileSizeCommitLog, o.FileReservedTime, o.CleanResourceInterval = 4<<10, time.Second, 200*time.Millisecond
+	})
 	m := w.writable()
 	slave := w.slaves()[0]
 	slave.crash(false)
