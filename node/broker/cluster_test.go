@@ -130,7 +130,7 @@ func TestPromotionWaitsForDisk(t *testing.T) {
 	slow.fact(slow.life, func(now node.Now) { b.believe(v) })
 	w.run(time.Second)
 	if b.log.durable == end {
-		t.Skip("the slave had everything durable already")
+		t.Fatal("the slave had everything durable already: nothing is tested")
 	}
 	if slow.happened(event.BarrierAppended) != 0 {
 		t.Error("the barrier was appended onto a tail that is not durable")
