@@ -126,7 +126,7 @@ func quorumFaults(c *Cast) []*sim.Fault {
 
 // quorumGap is when the controllers had no majority, from the plan.
 func (r *Run) quorumGap() (from, to int64, lost bool) {
-	f := r.Plan.Faults[0]
+	f := r.firstFault()
 	n := strings.Count(f.Text, "@leader") + strings.Count(f.Text, "@follower/")
 	return f.When.At, f.When.At + f.For, n > r.Setup.Controllers/2
 }

@@ -29,8 +29,8 @@ var leaseExpiry = &Drill{
 	Least:  checker.Activity{Before: 20, After: 20},
 	Assertions: []Assertion{
 		{"required: writes end by the deadline", "when grants are lost the master is not writable once the last one has run out, without any message", func(r *Run) string {
-			from, to := r.grantsLost()
-			if r.Setup.Lease != broker.LeaseRequired {
+			from, to, lost := r.grantsLost()
+			if !lost || r.Setup.Lease != broker.LeaseRequired {
 				return moot
 			}
 			e, ok := r.Judge.First(event.LeaseExpired, func(e event.Event) bool { return e.At > from && e.At < to })
@@ -46,8 +46,8 @@ var leaseExpiry = &Drill{
 			return r.acksUnleased()
 		}},
 		{"off: writes go on", "without leases the master acknowledges through the whole gap", func(r *Run) string {
-			from, to := r.grantsLost()
-			if r.Setup.Lease != broker.LeaseOff {
+			from, to, lost := r.grantsLost()
+			if !lost || r.Setup.Lease != broker.LeaseOff {
 				return moot
 			}
 			if e, ok := r.electionAfter(from); ok && e.At < to {
@@ -59,7 +59,10 @@ var leaseExpiry = &Drill{
 			return ""
 		}},
 		{"writable again by the next grant", "when grants come again writes go on, without another election", func(r *Run) string {
-			_, to := r.grantsLost()
+			_, to, lost := r.grantsLost()
+			if !lost {
+				return moot
+			}
 			if n := r.acksBetween(GroupName(0), to, to+int64(5*time.Second)); n == 0 {
 				return fmt.Sprintf("nothing was acknowledged in the 5s after %s", at(to))
 			}
@@ -108,10 +111,11 @@ func leaseFaults(c *Cast) []*sim.Fault {
 	return out
 }
 
-// grantsLost is when the first fault kept all grants from the master.
-func (r *Run) grantsLost() (from, to int64) {
-	f := r.Plan.Faults[0]
-	return f.When.At, f.When.At + f.For
+// grantsLost is when the first fault kept all grants from the master; lost is false
+// where a plan brings no such fault.
+func (r *Run) grantsLost() (from, to int64, lost bool) {
+	f := r.firstFault()
+	return f.When.At, f.When.At + f.For, f.For > 0
 }
 
 // acksUnleased names an acknowledgement by a broker whose last word was that it has

@@ -155,6 +155,15 @@ func prepare(d *Drill, seed uint64, o RunOptions) (*Run, error) {
 	return r, nil
 }
 
+// firstFault is the first fault of the plan, and no fault at all where a plan that was
+// written or shrunk brings none: clauses about it are moot then.
+func (r *Run) firstFault() sim.Fault {
+	if len(r.Plan.Faults) == 0 {
+		return sim.Fault{}
+	}
+	return *r.Plan.Faults[0]
+}
+
 // chaos is how long the faults of the drill last.
 func (r *Run) chaos() int64 {
 	if r.Drill.Chaos > 0 {
