@@ -346,8 +346,12 @@ func (r *Run) finalOf(group string) {
 	if master <= 0 || r.Truth.Node(group, master) == "" {
 		return
 	}
-	if len(r.Findings) == 0 && !down {
-		r.Judge.Ledger.Final(checker.Promotion{Group: group, Master: master, Electable: r.Truth.Electable(group).With(master), Unclean: rec.Unclean, At: r.World.Now()})
+	if len(r.Findings) == 0 {
+		could := r.Truth.Electable(group).With(master)
+		if down { // an operator may go on with any replica: only copies that died excuse a loss
+			could = r.Truth.Brokers(group)
+		}
+		r.Judge.Ledger.Final(checker.Promotion{Group: group, Master: master, Electable: could, Unclean: rec.Unclean, At: r.World.Now()})
 	}
 	if len(r.World.Findings()) == 0 && !down {
 		r.checkOffsets(group, r.Truth.Node(group, master), math.MaxInt32)
