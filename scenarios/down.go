@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"lockstep/checker"
 	"lockstep/internal/event"
 	"lockstep/internal/ha"
+	"lockstep/storage"
 )
 
 // downForGood says why a group can elect nobody by the rules any more, "" when it
@@ -72,22 +74,39 @@ func (r *Run) givenUp(back map[string]bool) int {
 	return n
 }
 
-// fullest is the replica whose queues reach furthest in a group that nobody leads: what
-// an operator would go on with. What has expired at its beginning counts as held.
+// fullest is the replica that an operator would go on with in a group that nobody
+// leads, as the controllers choose: of those whose log ends in the newest epoch, the one
+// whose queues reach furthest. What has expired at its beginning counts as held.
 func (r *Run) fullest(group string) ha.BrokerID {
-	best, most := ha.NoBroker, int64(-1)
+	best, newest, most := ha.NoBroker, ha.MasterEpoch(0), int64(-1)
 	for i := range r.Setup.Replicas {
-		id, n := r.Truth.ID(BrokerNode(groupIndex(group), i)), int64(0)
-		for _, entries := range r.readLog(group, id) {
-			last := int64(-1)
-			for _, e := range entries {
-				last = max(last, e.Offset)
-			}
-			n += last + 1
+		id := r.Truth.ID(BrokerNode(groupIndex(group), i))
+		if id <= 0 {
+			continue
 		}
-		if id > 0 && n > most {
-			best, most = id, n
+		if epoch, n := r.reach(group, id); epoch > newest || epoch == newest && n > most {
+			best, newest, most = id, epoch, n
 		}
 	}
 	return best
+}
+
+// reach is the newest epoch of which a replica's log holds the barrier, 0 for none, and
+// how many messages its queues have had.
+func (r *Run) reach(group string, id ha.BrokerID) (epoch ha.MasterEpoch, messages int64) {
+	next := map[int32]int64{}
+	r.scanRecords(group, id, r.Truth.MinOffset(group, id), func(rec *checker.Record) {
+		switch string(rec.Topic) {
+		case Topic:
+			next[rec.Queue] = max(next[rec.Queue], rec.QueueOffset+1)
+		case storage.BarrierTopic:
+			if b, err := storage.DecodeBarrier(rec.Body); err == nil {
+				epoch = max(epoch, b.Epoch)
+			}
+		}
+	})
+	for _, n := range next {
+		messages += n
+	}
+	return epoch, messages
 }

@@ -372,9 +372,18 @@ func (r *Run) readLog(group string, b ha.BrokerID) map[string][]checker.Entry {
 	return out
 }
 
-// scanLog decodes the commit log on a broker's disk from off by the judge's own
-// decoder, shows every message of the drill's topic, and returns where it ended.
+// scanLog shows every message of the drill's topic on a broker's disk from off, and
+// returns where the log ended.
 func (r *Run) scanLog(group string, b ha.BrokerID, off ha.LogOffset, see func(rec *checker.Record)) ha.LogOffset {
+	return r.scanRecords(group, b, off, func(rec *checker.Record) {
+		if string(rec.Topic) == Topic {
+			see(rec)
+		}
+	})
+}
+
+// scanRecords decodes the commit log by the judge's own decoder.
+func (r *Run) scanRecords(group string, b ha.BrokerID, off ha.LogOffset, see func(rec *checker.Record)) ha.LogOffset {
 	seg := ha.LogOffset(r.Setup.SegmentBytes)
 	win := window{read: func(off ha.LogOffset, n int) []byte { return r.Truth.Cached(group, b, off, n) }, segment: seg}
 	for {
@@ -391,9 +400,7 @@ func (r *Run) scanLog(group string, b ha.BrokerID, off ha.LogOffset, see func(re
 		if err != nil || rec.Log != off {
 			return off
 		}
-		if string(rec.Topic) == Topic {
-			see(&rec)
-		}
+		see(&rec)
 		off += size
 	}
 }
