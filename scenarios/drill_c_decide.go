@@ -71,6 +71,7 @@ func (c *decideCheck) draw() broker.Observation {
 		LeaseHeld: rnd.Chance(9, 10), Required: ha.LogOffset(rnd.Between(1, 4)), Local: ha.LogOffset(rnd.Between(0, 5)),
 		LocalClass: pick(rnd, ha.ClassReceived, ha.ClassDurable), Committed: int(rnd.Between(1, 4)), MinInSync: int(rnd.Between(1, 3)),
 	}
+	o.Least = int(rnd.Between(1, int64(o.Committed)))
 	o.Requested = o.Current
 	if rnd.Chance(1, 4) {
 		o.Requested = authority()
@@ -113,7 +114,7 @@ func oracle(o *broker.Observation) oracleSays {
 		return oracleSays{outcome: broker.Reject}
 	}
 	best := oracleSays{outcome: broker.Wait}
-	if o.Local < o.Required {
+	if o.Local < o.Required || o.Least < o.MinInSync {
 		return best
 	}
 	for subset := 0; subset < 1<<6; subset++ {
@@ -214,7 +215,7 @@ func (c *decideCheck) example() {
 	const a, b, lagging = 1, 2, 3
 	lead := ha.Authority{Broker: a, Epoch: 7}
 	o := broker.Observation{Current: lead, Requested: lead, LeaseHeld: true, Required: 200, Local: 200, LocalClass: ha.ClassDurable,
-		Set: ha.NewIDs(a, b, lagging), Counted: ha.NewIDs(a, b, lagging), Committed: 3, MinInSync: 2,
+		Set: ha.NewIDs(a, b, lagging), Counted: ha.NewIDs(a, b, lagging), Committed: 3, Least: 3, MinInSync: 2,
 		Acks: []broker.Ack{{Broker: b, Offset: 200, Class: ha.ClassDurable}, {Broker: lagging, Offset: 199, Class: ha.ClassDurable}}}
 	expect := func(what string, p broker.AckPolicy, out broker.Outcome, d broker.Durability) {
 		o.Policy = p
@@ -229,6 +230,9 @@ func (c *decideCheck) example() {
 	expect("the leader alone", broker.AckPolicy{Kind: broker.LocalDurable}, broker.Acknowledge, broker.Local)
 	o.Acks[1].Offset = 200
 	expect("all in sync once C covers the record", all, broker.Acknowledge, broker.Replicated)
+	o.Least = 1
+	expect("all in sync, and the leader alone may be the set by now", all, broker.Wait, 0)
+	o.Least = 3
 	o.Acks[1].Class = ha.ClassReceived
 	expect("all in sync, C from its cache", all, broker.Acknowledge, broker.ReplicatedReceived)
 	o.Local = 199

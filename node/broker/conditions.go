@@ -34,7 +34,9 @@ func (b *Broker) unwritable(now node.Time) *refusal {
 		return &refusal{wire.CodeServiceNotAvailable, "service not available: no write lease from the controllers"}
 	case b.log.full:
 		return &refusal{wire.CodeServiceNotAvailable, "service not available: the disk is full"}
-	case len(b.set.committed) < b.floor():
+	case b.set.least() < b.floor():
+		// Also while only a proposal is below it: a record stored now could not be
+		// acknowledged, and a client that asks again would store it again and again.
 		return &refusal{wire.CodeSystemError, wire.RemarkNotEnoughReplicas}
 	}
 	return nil
@@ -73,7 +75,7 @@ func (b *Broker) settleWritable() {
 // known to the controllers, and in a role; a slave is ready and not writable.
 func (b *Broker) Conditions() []node.Condition {
 	role := b.role.String()
-	set := fmt.Sprintf("%d of at least %d in the committed set", len(b.set.committed), b.floor())
+	set := fmt.Sprintf("%d of at least %d in the committed set", b.set.least(), b.floor())
 	return []node.Condition{
 		{Name: "store", Ready: true, Writable: true, OK: b.promotable() || b.stop.stage != stopNot && !b.failed() && b.suspect == "", Detail: b.storeDetail()},
 		{Name: "identity", Ready: true, Writable: true, OK: b.id.Broker > 0, Detail: b.self().String()},
@@ -81,7 +83,7 @@ func (b *Broker) Conditions() []node.Condition {
 		{Name: "role", Ready: true, OK: b.role.serving() || b.role.following(), Detail: role},
 		{Name: "master", Writable: true, OK: b.role.serving(), Detail: fmt.Sprintf("%s of epoch %d", role, b.role.epoch)},
 		{Name: "lease", Writable: true, OK: b.lease.held(b.now.Mono), Detail: "writeLease=" + b.o.WriteLease.String()},
-		{Name: "minInSyncReplicas", Writable: true, OK: len(b.set.committed) >= b.floor(), Detail: set},
+		{Name: "minInSyncReplicas", Writable: true, OK: b.set.least() >= b.floor(), Detail: set},
 		{Name: "disk", Writable: true, OK: !b.log.full, Detail: fmt.Sprintf("durable %d of %d", b.log.durable, b.log.end)},
 		{Name: "running", Ready: true, Writable: true, OK: b.stop.stage == stopNot, Detail: ""},
 	}

@@ -45,7 +45,8 @@ type Observation struct {
 	Counted ha.IDs
 	Acks    []Ack
 
-	Committed int // size of the committed set, of the smallest that may be while a proposal is unresolved
+	Committed int // size of the committed set
+	Least     int // size of the smallest set that may be the committed one, given unresolved proposals
 	MinInSync int // its floor (P6)
 }
 
@@ -71,7 +72,7 @@ const (
 	StaleAuthority           // appended in an earlier epoch
 	AuthorityMismatch        // appended under an authority this broker does not have
 	LeaseOver                // no live lease
-	BelowFloor               // the committed set is smaller than minInSyncReplicas
+	BelowFloor               // the committed set is, or may be, smaller than minInSyncReplicas
 	LocalBehind              // the master's own watermark is below
 	ReplicasBehind           // the policy is not satisfied by the replicas
 )
@@ -119,11 +120,16 @@ type Decision struct {
 // DecideReplication is the one place where a write becomes acknowledged. It is
 // pure: no I/O, no retry, no downgrade of the policy. The order of its questions
 // is fixed (HA contracts 6.2): authority, lease, floor, the local watermark, the
-// policy. Replicas cannot make up for the local watermark; the master's own id
-// among the acks, non-members and repeated acks count for nothing.
+// policy. A set that only may be below the floor proves nothing and rules nothing out:
+// its proposal can still be refused, so the write waits. Replicas cannot make up for
+// the local watermark; the master's own id among the acks, non-members and repeated
+// acks count for nothing.
 func DecideReplication(o Observation) Decision {
 	if why := o.authority(); why != NoReason {
 		return Decision{Outcome: Reject, Reason: why}
+	}
+	if o.Least < o.MinInSync {
+		return Decision{Outcome: Wait, Reason: BelowFloor}
 	}
 	if o.Local < o.Required {
 		return Decision{Outcome: Wait, Reason: LocalBehind}

@@ -13,7 +13,7 @@ func TestDecideGolden(t *testing.T) {
 	me := ha.Authority{Broker: 1, Epoch: 7}
 	base := func() Observation {
 		return Observation{Current: me, Requested: me, LeaseHeld: true, Policy: AckPolicy{Kind: AllInSyncSet}, Required: 100, Local: 100,
-			LocalClass: ha.ClassDurable, Set: ha.NewIDs(1, 2, 3), Counted: ha.NewIDs(1, 2, 3), Committed: 3, MinInSync: 2}
+			LocalClass: ha.ClassDurable, Set: ha.NewIDs(1, 2, 3), Counted: ha.NewIDs(1, 2, 3), Committed: 3, Least: 3, MinInSync: 2}
 	}
 	ack := func(id ha.BrokerID, off ha.LogOffset) Ack {
 		return Ack{Broker: id, Offset: off, Class: ha.ClassDurable}
@@ -36,7 +36,9 @@ func TestDecideGolden(t *testing.T) {
 		{"nobody may write", func(o *Observation) { o.Current = ha.Authority{} }, Reject, AuthorityMismatch, 0},
 		{"no lease", func(o *Observation) { o.LeaseHeld, o.Acks = false, []Ack{ack(2, 100), ack(3, 100)} }, Reject, LeaseOver, 0},
 		{"below the floor at the acknowledgement", func(o *Observation) { o.Set, o.Committed = ha.NewIDs(1), 1 }, Reject, BelowFloor, 0},
-		{"a set of one proves Local", func(o *Observation) { o.Set, o.Committed, o.MinInSync = ha.NewIDs(1), 1, 1 }, Acknowledge, NoReason, Local},
+		{"a shrink below the floor may have committed", func(o *Observation) { o.Least, o.Acks = 1, []Ack{ack(2, 100), ack(3, 100)} }, Wait, BelowFloor, 0},
+		{"a shrink to the floor may have committed", func(o *Observation) { o.Least, o.Acks = 2, []Ack{ack(2, 100), ack(3, 100)} }, Acknowledge, NoReason, Replicated},
+		{"a set of one proves Local", func(o *Observation) { o.Set, o.Committed, o.Least, o.MinInSync = ha.NewIDs(1), 1, 1, 1 }, Acknowledge, NoReason, Local},
 		{"local policy", func(o *Observation) { o.Policy.Kind = LocalDurable }, Acknowledge, NoReason, Local},
 		{"count 2", func(o *Observation) { o.Policy, o.Acks = AckPolicy{ReplicaCount, 2}, []Ack{ack(3, 100)} }, Acknowledge, NoReason, Replicated},
 		{"one vote a replica", func(o *Observation) { o.Policy, o.Acks = AckPolicy{ReplicaCount, 3}, []Ack{ack(3, 100), ack(3, 100)} }, Wait, ReplicasBehind, 0},
@@ -73,7 +75,7 @@ func oracle(o Observation) (Outcome, Durability) {
 	if o.Current.Epoch <= 0 || o.Current.Broker < 0 || o.Requested != o.Current || !o.LeaseHeld || o.Committed < o.MinInSync {
 		return Reject, 0
 	}
-	if o.Local < o.Required {
+	if o.Local < o.Required || o.Least < o.MinInSync {
 		return Wait, 0
 	}
 	received, durable := map[ha.BrokerID]bool{}, map[ha.BrokerID]bool{}
@@ -136,6 +138,7 @@ func TestDecideOracle(t *testing.T) {
 			Policy:   AckPolicy{PolicyKind(rapid.IntRange(0, 2).Draw(t, "policy")), rapid.IntRange(2, 4).Draw(t, "count")},
 			Required: 100, Local: ha.LogOffset(off.Draw(t, "local")), LocalClass: ha.AckClass(rapid.IntRange(1, 2).Draw(t, "class")),
 			Set: ids("set"), Counted: ids("counted"), Committed: rapid.IntRange(1, 4).Draw(t, "committed"), MinInSync: rapid.IntRange(1, 3).Draw(t, "min")}
+		o.Least = rapid.IntRange(1, o.Committed).Draw(t, "least")
 		if rapid.Bool().Draw(t, "same") {
 			o.Requested = o.Current
 		}
@@ -160,7 +163,7 @@ func TestDecideOracle(t *testing.T) {
 func TestDecideAllocates(t *testing.T) {
 	me := ha.Authority{Broker: 1, Epoch: 7}
 	o := Observation{Current: me, Requested: me, LeaseHeld: true, Policy: AckPolicy{Kind: AllInSyncSet}, Required: 100, Local: 100,
-		LocalClass: ha.ClassDurable, Set: ha.NewIDs(1, 2, 3), Committed: 3, MinInSync: 2, Acks: []Ack{{2, 100, ha.ClassDurable}, {3, 100, ha.ClassDurable}}}
+		LocalClass: ha.ClassDurable, Set: ha.NewIDs(1, 2, 3), Committed: 3, Least: 3, MinInSync: 2, Acks: []Ack{{2, 100, ha.ClassDurable}, {3, 100, ha.ClassDurable}}}
 	if n := testing.AllocsPerRun(100, func() { DecideReplication(o) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

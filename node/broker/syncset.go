@@ -35,7 +35,6 @@ type syncSet struct {
 	dirty     bool
 	effective ha.IDs // union: all of it must agree, and bounds confirm
 	certain   ha.IDs // intersection: may be counted under any outcome
-	least     int    // size of the smallest set that may be the committed one
 	acks      []Ack
 }
 
@@ -131,6 +130,17 @@ func (s *syncSet) provenAs(m ha.Incarnation) bool {
 
 // counts reports whether the incarnation is a committed member.
 func (s *syncSet) counts(m ha.Incarnation) bool { return s.provenAs(m) }
+
+// least is the size of the smallest set that may be the committed one: an unresolved
+// proposal may have committed (P3). It is asked for between two settles too, so it is
+// not kept.
+func (s *syncSet) least() int {
+	n := len(s.committed)
+	for i := range s.proposals {
+		n = min(n, len(s.proposals[i].set))
+	}
+	return n
+}
 
 // left records that a member's session ended.
 func (s *syncSet) left(m ha.Incarnation) {
@@ -261,11 +271,10 @@ func (b *Broker) refreshSet() {
 	s := &b.set
 	if s.dirty {
 		s.dirty = false
-		s.effective, s.certain, s.least = s.committed, s.committed, len(s.committed)
+		s.effective, s.certain = s.committed, s.committed
 		for i := range s.proposals {
 			s.effective = s.effective.Union(s.proposals[i].set)
 			s.certain = intersect(s.certain, s.proposals[i].set)
-			s.least = min(s.least, len(s.proposals[i].set))
 		}
 		for _, r := range b.replicas {
 			if r.joining.active {

@@ -89,7 +89,7 @@ func (b *Broker) observe() Observation {
 		Current: current, LeaseHeld: b.lease.held(b.now.Mono),
 		Policy: b.policy, Local: local, LocalClass: class,
 		Set: b.set.effective, Counted: b.set.certain, Acks: b.set.acks,
-		Committed: b.set.least, MinInSync: b.floor(),
+		Committed: len(b.set.committed), Least: b.set.least(), MinInSync: b.floor(),
 	}
 }
 

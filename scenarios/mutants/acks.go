@@ -65,6 +65,7 @@ var _ = add(
 		File:   "node/broker/decide.go",
 		Old:    "	case o.Committed < o.MinInSync:\n		return BelowFloor\n",
 		New:    "",
+		Edits:  []Edit{{"node/broker/decide.go", "	if o.Least < o.MinInSync {\n		return Decision{Outcome: Wait, Reason: BelowFloor}\n	}\n", ""}},
 		Drills: []string{"A1", "A4"},
 	},
 	Mutant{
