@@ -208,8 +208,9 @@ func testGroup(t *testing.T) {
 	next := 1
 	send := func(node string, limit time.Duration) {
 		t.Helper()
+		var hasty failures
 		for end := time.Now().Add(limit); ; {
-			m := next
+			m, asked := next, time.Now()
 			next++
 			b, err := r.ask(node, fmt.Sprintf(`"type":"send","key":"1","msg":%d`, m))
 			if err == nil && b["type"] == "send_ok" {
@@ -218,7 +219,7 @@ func testGroup(t *testing.T) {
 				acked[m] = off
 				return
 			}
-			if time.Now().After(end) {
+			if hasty.note(asked) || time.Now().After(end) {
 				t.Fatalf("%s takes no send: %v, %v\n%s", node, b, err, r.reports())
 			}
 		}

@@ -261,15 +261,34 @@ func (r *router) ask(node, body string) (map[string]any, error) {
 	}
 }
 
+// failures counts, in virtual time, answers in a row that came at the very instant of
+// their question. A client that asks again after them would ask for ever: time stands
+// still while anybody has something to do.
+type failures int
+
+// maxAtOnce bounds them. A node that cannot serve looks for one that can before it
+// says so, and one that lost its right to write fails what it has taken, not more.
+const maxAtOnce = 100
+
+// note takes a failed answer into account and reports whether it is one too many.
+func (n *failures) note(asked time.Time) bool {
+	if *n++; time.Since(asked) > 0 {
+		*n = 0
+	}
+	return *n > maxAtOnce
+}
+
 // must asks until the answer is of the wanted type, for at most limit.
 func (r *router) must(node, body, want string, limit time.Duration) map[string]any {
 	r.t.Helper()
+	var hasty failures
 	for end := time.Now().Add(limit); ; {
+		asked := time.Now()
 		b, err := r.ask(node, body)
 		if err == nil && b["type"] == want {
 			return b
 		}
-		if time.Now().After(end) {
+		if hasty.note(asked) || time.Now().After(end) {
 			r.t.Fatalf("%s, asked {%s}: %v, %v, not %s\n%s", node, body, b, err, want, r.reports())
 		}
 	}

@@ -108,9 +108,7 @@ func (s *seat) settle(now node.Now) {
 	for i := range fx.Events {
 		s.log(&fx.Events[i])
 	}
-	for i := range fx.Sends {
-		s.h.net.send(now, s.ends[fx.Sends[i].To], &fx.Sends[i].Frame)
-	}
+	s.sendAll(now)
 	for _, op := range fx.Disk {
 		s.lanes.put(op)
 	}
@@ -122,6 +120,28 @@ func (s *seat) settle(now node.Now) {
 	}
 	if fx.Exit != nil {
 		s.exit(now, *fx.Exit)
+	}
+}
+
+// sendAll hands on the frames of a batch. What may be said only before some instant is
+// held against the clock as it is now, as every host does: the process may have stood
+// still since the batch began.
+func (s *seat) sendAll(now node.Now) {
+	late, at := 0, node.Time(0)
+	for i := range s.fx.Sends {
+		to := &s.fx.Sends[i]
+		if to.Before != 0 && at == 0 {
+			at = s.h.clock().Mono
+		}
+		if to.Before != 0 && at >= to.Before {
+			late++
+			s.h.net.hangUp(now, s.ends[to.To], "the answer came too late")
+			continue
+		}
+		s.h.net.send(now, s.ends[to.To], &to.Frame)
+	}
+	if late > 0 {
+		s.h.o.Log.Warn("answers withheld: what entitled to them ended during the batch", "node", s.h.self, "machine", s.name, "answers", late)
 	}
 }
 
