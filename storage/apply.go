@@ -57,8 +57,9 @@ func (r *recovery) endAt(s *Store, damage *DamageError) error {
 	}
 	s.readOnly = fmt.Errorf("%w: %w", ErrReadOnly, damage)
 	r.log.end, r.log.durable = at, at
+	r.dispatched, r.listed = at, false
 	for _, q := range r.queues.snapshot() {
-		if err := q.settle(at, r.log.min, nil, false); err != nil {
+		if err := q.settle(r.trust(q), false); err != nil {
 			return err
 		}
 	}
@@ -93,7 +94,7 @@ func (r *recovery) settleLog(s *Store) error {
 		if err := errors.Join(r.saveClaim(), r.salvage()); err != nil {
 			return err
 		}
-		c := cutter{fsys: r.fsys, log: r.log, queues: newQueueSet(r.fsys, r.o), lower: s.lowerFloor}
+		c := cutter{fsys: r.fsys, log: r.log, queues: newQueueSet(r.fsys, r.o), lower: s.lowerMarks}
 		if err := c.cut(t.end); err != nil {
 			return err
 		}
@@ -102,12 +103,26 @@ func (r *recovery) settleLog(s *Store) error {
 	if len(r.log.segs) == 0 {
 		r.log.min, r.log.end, r.log.durable = 0, 0, 0
 	}
-	if r.listed && (cutting || int64(r.list.dispatched) > t.end) {
-		r.listed = false
-	}
 	r.dispatched = min(r.dispatched, t.end)
 	r.from = min(r.from, t.end)
-	return nil
+	return r.lowerList(cutting)
+}
+
+// lowerList brings the list down to a log that ends below it: cut, or without
+// the zeros that a crash left of its tail. A damaged store is left as it is.
+func (r *recovery) lowerList(cut bool) (err error) {
+	end := logOff(r.tail.end)
+	switch {
+	case !r.listed || !cut && r.list.dispatched <= end:
+		return nil
+	case r.tail.damage != nil:
+		r.list, r.listed = r.list.lowered(r.queues, end)
+		return nil
+	}
+	if err = lowerQueueList(r.fsys, r.queues, end); err == nil {
+		r.list, r.listed, err = readQueueList(r.fsys)
+	}
+	return err
 }
 
 // nameSalvaged holds what the last doubtful cut removed: a text line with the log
@@ -153,12 +168,12 @@ func (r *recovery) saveClaim() error {
 // settleQueues finds the queues' ends and decides whether one of them misses
 // units that it had.
 func (r *recovery) settleQueues() error {
+	r.ends = make(map[queueKey]int64, len(r.list.queues))
+	for _, l := range r.list.queues {
+		r.ends[queueKey{l.Topic, l.Queue}] = l.Max
+	}
 	for _, q := range r.queues.snapshot() {
-		var proves prover
-		if !r.clean {
-			proves = func(off int64, u unit) bool { return r.proves(q, off, u) }
-		}
-		if err := q.settle(r.dispatched, r.log.min, proves, !r.clean && r.tail.damage == nil); err != nil {
+		if err := q.settle(r.trust(q), !r.clean && r.tail.damage == nil); err != nil {
 			return err
 		}
 		r.queues.dirty = true
@@ -167,6 +182,9 @@ func (r *recovery) settleQueues() error {
 		r.redo = r.dispatched > r.log.min
 	}
 	if !r.listed {
+		// After a crash of ours nothing tells a queue that is short. Another broker never
+		// had a list, and where it crashed its own rule says from where to dispatch.
+		r.redo = r.redo || !r.clean && !r.foreign
 		return nil
 	}
 	for _, want := range r.list.queues {
@@ -186,14 +204,28 @@ func (r *recovery) settleQueues() error {
 	return nil
 }
 
-// proves reports whether a queue unit points to its own record, or to one that
-// has expired and can no longer be asked.
+// trust is what may be believed of a queue.
+func (r *recovery) trust(q *queue) trust {
+	t := trust{dispatched: r.dispatched, logMin: r.log.min, end: maxQueueOffset}
+	// A list that ends in front of the log says nothing of expired records.
+	if r.listed && int64(r.list.dispatched) >= r.log.min {
+		t.end = r.ends[queueKey{q.topic, q.id}]
+	}
+	if !r.clean {
+		t.proves = func(off int64, u unit) bool { return r.proves(q, off, u) }
+	}
+	return t
+}
+
+// proves reports whether a queue unit points to its own record, and this to the
+// synced part of the queue. One whose record has expired can no longer be asked;
+// settle has not looked behind what is listed, and it serves none of them.
 func (r *recovery) proves(q *queue, off int64, u unit) bool {
-	if !u.message() {
+	if !u.message() || u.log >= r.dispatched {
 		return false
 	}
 	if u.log < r.log.min {
-		return u.log > 0
+		return u.log >= 0
 	}
 	rec, err := r.reader.record(u.log, int(u.size), &logWindow{exact: true})
 	return err == nil && rec.QueueOffset == off && rec.QueueID == q.id && string(rec.Topic) == q.topic

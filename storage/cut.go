@@ -42,7 +42,7 @@ type cutter struct {
 	fsys   vfs.FS
 	log    *commitLog
 	queues *queueSet
-	lower  func(off ha.LogOffset) error // brings the persisted floor to off or below
+	lower  func(off ha.LogOffset) error // brings the persisted floor and the list of queues to off or below
 }
 
 // cut removes everything at or above off.
@@ -57,9 +57,6 @@ func (c cutter) cut(off int64) error {
 func (c cutter) finish(off int64) error {
 	if err := c.lower(logOff(off)); err != nil {
 		return err
-	}
-	if err := removeDurably(c.fsys, nameQueues); err != nil {
-		return c.log.fail(err)
 	}
 	if err := c.log.cutFiles(off); err != nil {
 		return err
@@ -101,7 +98,12 @@ func (r *recovery) finishCut(off int64) error {
 		return damaged(nameCut, fmt.Sprintf("offset %d lies below the first segment at %d", off, r.log.min),
 			"move the store directory away and start empty")
 	}
-	lower := func(at ha.LogOffset) error { return lowerFloor(r.fsys, at, r.o.Segment) }
+	lower := func(at ha.LogOffset) error {
+		if err := lowerFloor(r.fsys, at, r.o.Segment); err != nil {
+			return err
+		}
+		return lowerQueueList(r.fsys, r.queues, at)
+	}
 	c := cutter{fsys: r.fsys, log: r.log, queues: newQueueSet(r.fsys, r.o), lower: lower}
 	if err := c.finish(off); err != nil {
 		return fmt.Errorf("finish the cut at %d: %w", off, err)

@@ -96,7 +96,7 @@ func (s *Store) truncate(op Op) error {
 		return fmt.Errorf("%w: truncate at %d, the log begins at %d: the replica has to be rebuilt", ErrRange, off, lo)
 	}
 	s.cutID, s.cutAt = op.ID, op.Off
-	c := cutter{fsys: s.fsys, log: s.log, queues: s.queues, lower: s.lowerFloor}
+	c := cutter{fsys: s.fsys, log: s.log, queues: s.queues, lower: s.lowerMarks}
 	if off == end {
 		if _, pending, err := readCut(s.fsys); err != nil || !pending {
 			return err
@@ -106,10 +106,13 @@ func (s *Store) truncate(op Op) error {
 	return c.cut(off)
 }
 
-// lowerFloor is the cutter's view of the floor. The caller holds meta, or is
-// recovery.
-func (s *Store) lowerFloor(off ha.LogOffset) error {
-	return s.failing(s.floor.write(s.floor.last.lowered(off, s.o.Segment)))
+// lowerMarks is the cutter's view of the floor and of the list of queues. The
+// caller holds meta, or is recovery.
+func (s *Store) lowerMarks(off ha.LogOffset) error {
+	if err := s.failing(s.floor.write(s.floor.last.lowered(off, s.o.Segment))); err != nil {
+		return err
+	}
+	return s.failing(lowerQueueList(s.fsys, s.queues, off))
 }
 
 // dispatch appends queue entries. Entries above the end are those of an
@@ -132,11 +135,31 @@ func (s *Store) expire(op Op) (int64, error) {
 	if err := s.writable(); err != nil {
 		return 0, err
 	}
-	lo, err := s.log.expire(int64(op.Off))
+	off, err := s.syncQueuesTo(op.Off)
+	if err != nil {
+		return 0, err
+	}
+	lo, err := s.log.expire(int64(off))
 	if err != nil {
 		return lo, err
 	}
 	return lo, s.queues.expire(logOff(lo))
+}
+
+// syncQueuesTo makes the queue units of records below off durable and returns
+// up to where they are. Only the log can tell them again, so they come first
+// when its beginning goes. A log that outlives QueueSync finds them synced.
+func (s *Store) syncQueuesTo(off ha.LogOffset) (ha.LogOffset, error) {
+	s.meta.Lock()
+	defer s.meta.Unlock()
+	filed, _ := s.queues.filedTo()
+	m := s.floor.last
+	if off = min(off, filed); off <= m.dispatched {
+		return off, nil
+	}
+	m.dispatched = min(filed, logOff(s.log.durableEnd()))
+	m.anchor = s.anchor(m.dispatched)
+	return min(off, m.dispatched), s.saveFloor(m, s.wall, true)
 }
 
 // failing makes the failure of a synced write sticky, except a full disk.
@@ -189,15 +212,19 @@ func segmentBefore(off ha.LogOffset, segment int64) ha.LogOffset {
 // is recovery.
 func (s *Store) saveFloor(m floorMark, wall int64, syncQueues bool) error {
 	if syncQueues {
+		lo, _, _ := s.log.bounds()
+		list := queueList{dispatched: m.dispatched, logMin: logOff(lo)}
+		var err error
+		// Before the sync: what another lane adds during it may not be covered.
+		if list.queues, err = s.queues.bounds(m.dispatched); err != nil {
+			return s.failing(err)
+		}
+		for i := range list.queues {
+			list.queues[i].Max = list.queues[i].Visible
+		}
 		if err := s.failing(s.queues.sync()); err != nil {
 			return err
 		}
-		bounds, err := s.queues.bounds(0)
-		if err != nil {
-			return s.failing(err)
-		}
-		lo, _, _ := s.log.bounds()
-		list := queueList{dispatched: m.dispatched, logMin: logOff(lo), queues: bounds}
 		if err := vfs.WriteAtomic(s.fsys, nameQueues, list.encode()); err != nil {
 			return s.failing(fmt.Errorf("write %s: %w", nameQueues, mapDisk(err)))
 		}

@@ -6,25 +6,28 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"slices"
 
 	"lockstep/internal/ha"
 	"lockstep/storage/vfs"
 )
 
-// nameQueues is the side file that lists every consume queue and its end, written
-// after their units were synced. It lets recovery notice a queue that is
-// missing or short, which the native layout cannot tell from one that never
-// had more. It is removed before the log is cut, so that it is right whenever
-// it is there.
+// nameQueues is the side file that lists every consume queue and where its synced
+// units end, written after they were synced. It lets recovery notice a queue
+// that is missing or short, which the native layout cannot tell from one that
+// never had more, and it vouches for units whose records have expired and can
+// no longer be asked: a queue without any other would forget its next offset.
+// It is lowered before the log is cut and renewed before the log's beginning
+// goes, so that it is right whenever it is there.
 const nameQueues = dirLockstep + "/queues"
 
 const queueListMagic = "LSQUEUE1"
 
 // queueList is the decoded side file.
 type queueList struct {
-	dispatched ha.LogOffset // units of everything below were synced
-	logMin     ha.LogOffset // where the log began
-	queues     []QueueBounds
+	dispatched ha.LogOffset  // units of everything below were synced
+	logMin     ha.LogOffset  // where the log began
+	queues     []QueueBounds // Max: behind the last unit of a record below dispatched
 }
 
 func (l queueList) encode() []byte {
@@ -80,14 +83,64 @@ func readQueueList(fsys vfs.FS) (l queueList, found bool, err error) {
 	return l, bad == nil, nil
 }
 
-// prover says whether a unit points to its own record.
+// lowered is the list of a store whose log is to be cut at off. ok is false when
+// the queues on disk do not tell: without a list the whole log is dispatched
+// again.
+func (l queueList) lowered(queues *queueSet, off ha.LogOffset) (low queueList, ok bool) {
+	low = queueList{dispatched: off, logMin: l.logMin, queues: slices.Clone(l.queues)}
+	for i := range low.queues {
+		b := &low.queues[i]
+		q := queues.lookup(b.Topic, b.Queue)
+		if q == nil || len(q.files) == 0 {
+			return low, false
+		}
+		q.mu.Lock()
+		lo := max(b.Min, q.min, q.files[0]/queueUnit)
+		q.mu.Unlock()
+		if lo >= b.Max {
+			continue // all of it has expired, and lies below any cut
+		}
+		end, err := q.search(lo, b.Max, func(u unit) bool { return u.before(int64(off)) })
+		if err != nil {
+			return low, false
+		}
+		b.Min, b.Max = min(b.Min, end), end
+	}
+	return low, true
+}
+
+// lowerQueueList makes durable that no queue is listed beyond log offset off.
+// A list that cannot be lowered, as on a full disk, is removed.
+func lowerQueueList(fsys vfs.FS, queues *queueSet, off ha.LogOffset) error {
+	l, found, err := readQueueList(fsys)
+	if err != nil || found && l.dispatched <= off {
+		return err
+	}
+	if found {
+		if low, ok := l.lowered(queues, off); ok && vfs.WriteAtomic(fsys, nameQueues, low.encode()) == nil {
+			return nil
+		}
+	}
+	return removeDurably(fsys, nameQueues)
+}
+
+// prover says whether a unit is one of those that were synced.
 type prover func(off int64, u unit) bool
 
-// settle finds out where a queue ends: units of records below dispatched are
-// trusted. After a crash the last of them has to prove itself, because a sector
-// that was being cleared can hold a mixture that looks like a unit; and what the
-// crash may have left behind it is dropped.
-func (q *queue) settle(dispatched, logMin int64, proves prover, drop bool) error {
+// trust is what recovery believes of a queue that it has not looked into.
+type trust struct {
+	dispatched int64  // units of records below were synced
+	logMin     int64  // where the log begins
+	end        int64  // no unit from this queue offset on was synced; maxQueueOffset when nobody knows
+	proves     prover // after a crash; nil: every unit of a record below dispatched is good
+}
+
+// settle finds out where a queue ends. After a crash there can be anything behind
+// its last synced unit: lost pages of zeros in front of whole ones, stale units
+// of a cut that was lost, sectors with a mixture that looks like a unit. A search
+// among them ends anywhere, so that the last unit has to prove itself. In front
+// of a synced unit all are synced. What is behind it may be dropped.
+func (q *queue) settle(t trust, drop bool) error {
 	if err := q.wholeFiles(); err != nil {
 		return err
 	}
@@ -96,35 +149,48 @@ func (q *queue) settle(dispatched, logMin int64, proves prover, drop bool) error
 	}
 	perFile := q.set.fileBytes / queueUnit
 	first, last := q.files[0]/queueUnit, q.files[len(q.files)-1]/queueUnit+perFile
-	end, err := q.search(first, last, func(u unit) bool { return u.before(dispatched) })
+	end, err := q.search(first, min(last, max(first, t.end)), func(u unit) bool { return u.before(t.dispatched) })
 	if err != nil {
 		return err
 	}
-	if proves != nil {
-		if end, err = q.walkBack(first, end, proves); err != nil {
+	if t.proves != nil {
+		if end, err = q.walkBack(first, end, t.proves); err != nil {
 			return err
 		}
 	}
-	lo, err := q.search(first, end, func(u unit) bool { return u.before(logMin) })
+	if end == first {
+		end = min(first, t.end) // files of which nothing was synced do not tell an offset
+	}
+	if err := q.adopt(first, end, t.logMin); err != nil || !drop {
+		return err
+	}
+	// Names that only a cache holds look like any other: the next sync covers them.
+	q.newNames = true
+	return q.dropBehind(end * queueUnit)
+}
+
+// adopt makes [first, end) the queue's units, and those of records that the log
+// still holds its offsets. When the last record has expired all have, whatever
+// their units say: nothing is known of them, and nothing of them is served.
+func (q *queue) adopt(first, end, logMin int64) error {
+	q.min, q.max, q.through = end, end, 0
+	if end <= first {
+		return nil
+	}
+	u, err := q.unitAt(end - 1)
 	if err != nil {
 		return err
 	}
-	q.min, q.max = lo, end
-	if end > first {
-		u, err := q.unitAt(end - 1)
-		if err != nil {
-			return err
-		}
-		if q.through = u.log + int64(u.size); u.size == fillerSize {
-			q.through = u.log
-		}
+	q.through = u.log
+	if u.message() {
+		q.through += int64(u.size)
 	}
-	if drop {
-		// Names that only a cache holds look like any other: the next sync covers them.
-		q.newNames = true
-		return q.dropBehind(end * queueUnit)
+	if u.before(logMin) {
+		q.through = min(q.through, logMin) // no record crosses a segment's start
+		return nil
 	}
-	return nil
+	q.min, err = q.search(first, end, func(u unit) bool { return u.before(logMin) })
+	return err
 }
 
 // walkBack returns the offset behind the last unit in [lo, hi) that proves

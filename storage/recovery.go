@@ -34,6 +34,7 @@ type recovery struct {
 	native     nativeCheckpoint
 	list       queueList
 	listed     bool
+	ends       map[queueKey]int64 // of the list, when the queues are settled
 	suspect    string
 
 	// What was judged.
@@ -222,7 +223,7 @@ func (r *recovery) boundary(off int64) int64 {
 func (r *recovery) lastQueued(end int64) (int64, error) {
 	through := r.log.min
 	for _, q := range r.queues.snapshot() {
-		if err := q.settle(end, r.log.min, nil, false); err != nil {
+		if err := q.settle(trust{dispatched: end, logMin: r.log.min, end: maxQueueOffset}, false); err != nil {
 			return 0, err
 		}
 		// Nobody knows what of another broker's queues was synced.
