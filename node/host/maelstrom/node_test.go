@@ -308,7 +308,7 @@ func TestCuts(t *testing.T) {
 
 func testCuts(t *testing.T, nodes int, rand *prng.Source) {
 	r := newRouter(t, nodes)
-	r.latency, r.jitter = 20*time.Millisecond, rand
+	r.latency, r.jitter = 20*time.Millisecond, prng.New(rand.Uint64())         // its own: the router draws in other goroutines
 	r.must("n0", `"type":"send","key":"1","msg":0`, "send_ok", 20*time.Second) // the group has formed
 	<-time.After(2 * time.Second)                                              // and every replica is in the set
 	next := 1
