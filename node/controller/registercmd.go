@@ -135,6 +135,9 @@ func (c *register) admit(s *State) outcome {
 		return refused(wire.CodeBrokerNeedsRegister, "broker %d of %s is unknown: apply for an id first", c.id, c.key)
 	}
 	again := applyID{c.key, c.id, c.addr + ";" + string(c.report.store)}
+	if len(again.checkCode) > maxText { // a snapshot that holds it would not read
+		return refused(wire.CodeBrokerNeedsRegister, "address and store id of broker %d of %s are too long together: %d bytes, at most %d", c.id, c.key, len(again.checkCode), maxText)
+	}
 	return again.apply(s)
 }
 

@@ -116,6 +116,20 @@ func TestApplyID(t *testing.T) {
 	b.refused(&applyID{gKey, 9000, "x:1;7"}, wire.CodeBrokerIDInvalid, "limit")
 }
 
+// TestLongTexts: the check code that a broker with an identity is taken in again under
+// is made of two texts. Whatever the state takes, a snapshot of it reads again.
+func TestLongTexts(t *testing.T) {
+	b := newBook(t, 2)
+	long := strings.Repeat("x", maxText/2)
+	r := b.reg(1, "s", 1, ha.ClaimHolds, func(r *register) { r.addr, r.report.store = long, ha.StoreID(long) })
+	b.refused(r, wire.CodeBrokerNeedsRegister, "too long")
+	r.report.store = r.report.store[1:]
+	b.must(r)
+	if _, err := decodeState(b.s.encode()); err != nil {
+		t.Fatalf("a snapshot of the state does not read: %v", err)
+	}
+}
+
 // TestLimits: groups and brokers are bounded, and the largest state there can be fits a
 // snapshot.
 func TestLimits(t *testing.T) {
