@@ -207,14 +207,15 @@ func (b *Broker) settleIdlers() {
 func (b *Broker) settleSessions() {
 	for i := len(b.replicas) - 1; i >= 0; i-- {
 		r := b.replicas[i]
+		late := b.now.Mono >= r.heard.Add(b.o.HAHousekeepingInterval)
 		switch {
-		case r.phase == replicaGreeted:
+		case r.phase == replicaGreeted && !late:
 			b.welcome(r)
 		case r.misplaced:
 			b.misplaced(r)
 		case r.phase == replicaSilent && b.now.Mono >= r.heard.Add(helloTimeout):
 			b.turnAway(r, fmt.Sprintf("no Hello within %v", helloTimeout))
-		case b.now.Mono >= r.heard.Add(b.o.HAHousekeepingInterval):
+		case late: // also of a slave that waits for a promotion: it has given up by now
 			b.closeReplica(r, "silent for longer than haHousekeepingInterval")
 		}
 	}

@@ -411,3 +411,39 @@ func TestFakeMaster(t *testing.T) {
 		t.Errorf("event %q", lastEvent(s, event.FrameRejected))
 	}
 }
+
+// TestGreetedDuringPromotion: a slave that greets a master whose promotion the disk
+// holds up is let go after the usual silence, and what is due is never in the past: a
+// host would otherwise settle without end.
+func TestGreetedDuringPromotion(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	m := w.nodes[0]
+	w.ctl.min = 1
+	m.store.drop[storage.OpSync] = struct{}{}
+	m.start()
+	w.run(5 * time.Second)
+	if !m.b.role.promoting() {
+		t.Fatalf("role %s, want a promotion that waits for its disk", m.b.role.String())
+	}
+	x := w.fakeSlave(m)
+	h := hello(w, m, m)
+	h.Self = ha.Incarnation{Broker: 2, Store: "00000000000000000000000000abcdef", Boot: 1}
+	x.say(h, nil)
+	w.run(m.o.HAHousekeepingInterval - time.Second)
+	if x.s.dead {
+		t.Fatal("let go too soon")
+	}
+	for range 2000 { // by hand: the schedule of the world would not end
+		now := m.b.now
+		now.Mono = max(now.Mono+1, m.b.Deadline())
+		if now.Mono > w.now.Add(2*time.Second) {
+			return
+		}
+		var fx node.Effects
+		m.b.Settle(now, &fx)
+		if slices.Contains(fx.Closes, x.s.ids[1]) {
+			return
+		}
+	}
+	t.Errorf("not let go, and due in the past: %d, now %d", m.b.Deadline(), m.b.now.Mono)
+}

@@ -126,7 +126,7 @@ func (b *Broker) askUp() {
 	b.request(b.up.ask, b.up.asked.opaque, wire.ReqExchangeHAInfo, wire.ExchangeHAInfo{}, nil)
 }
 
-// asked906 takes the master's answer to code 906.
+// askAnswer takes the master's answer to code 906.
 func (b *Broker) askAnswer(f *wire.Frame) {
 	u := &b.up
 	var h wire.ExchangeHAInfo
