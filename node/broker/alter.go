@@ -169,7 +169,7 @@ func (b *Broker) alterAnswer(s node.SessionID, f *wire.Frame) bool {
 	}
 	b.set.retry = b.now.Mono.Add(refusedProposalPause)
 	if code == wire.CodeNotLeader {
-		b.reg.suspectLeader()
+		b.reg.leaderDenies()
 	} else {
 		b.reg.pollNow()
 	}

@@ -19,11 +19,13 @@ type registrar struct {
 	conns  []*controllerConn
 	leader string // address of the believed leader, "" when unknown
 	term   uint64 // its controller term
+	denied bool   // it said since that it does not lead
 
 	step       registrarStep
 	registered bool
 	applied    ha.BrokerID // id asked for by 1013
-	main       call        // the step's request
+	main       call        // the request of step asked
+	asked      registrarStep
 	poll       call
 	nextPoll   node.Time
 	lastPoll   node.Time
@@ -88,6 +90,19 @@ const pollPause = 100 * time.Millisecond
 // said that it does not.
 func (g *registrar) suspectLeader() { g.nextLookup = 0 }
 
+// leaderDenies notes that the believed leader says that it does not lead.
+func (g *registrar) leaderDenies() {
+	g.denied = true
+	g.suspectLeader()
+}
+
+// followable reports whether an answer to "who leads?" may be followed. A lower term is
+// that of a leader which was deposed and does not know it, unless nobody of the higher
+// term is left: controllers that lost their data begin again with the first (P17).
+func (g *registrar) followable(h *wire.ControllerMetadata) bool {
+	return h.Term >= g.term || h.IsLeader && (g.denied || g.leaderSession() == 0)
+}
+
 // leaderSession is the session of the believed leader while it is up, else 0.
 func (g *registrar) leaderSession() node.SessionID {
 	for _, c := range g.conns {
@@ -151,13 +166,13 @@ func (b *Broker) lookup() {
 	g.nextLookup = b.now.Mono.Add(pause)
 }
 
-// lookupAnswer believes the answer with the highest controller term; among equal
-// terms, who says it leads itself.
+// lookupAnswer believes the followable answer with the highest controller term; among
+// equal terms, who says it leads itself.
 func (b *Broker) lookupAnswer(c *controllerConn, f *wire.Frame) {
 	g := &b.reg
 	c.lookup.open = false
 	var h wire.ControllerMetadata
-	if err := f.Header(&h); err != nil || f.Head.Code != wire.CodeSuccess || h.Term < g.term {
+	if err := f.Header(&h); err != nil || f.Head.Code != wire.CodeSuccess || !g.followable(&h) {
 		return
 	}
 	addr := h.LeaderAddress
@@ -171,7 +186,7 @@ func (b *Broker) lookupAnswer(c *controllerConn, f *wire.Frame) {
 		b.emit(event.Event{Kind: event.LeaderChanged, Count: int64(h.Term), Text: addr})
 		g.main.open, g.poll.open = false, false
 	}
-	g.leader, g.term = addr, h.Term
+	g.leader, g.term, g.denied = addr, h.Term, g.denied && addr == g.leader && !h.IsLeader
 	known, unlisted := false, 0
 	for _, x := range g.conns {
 		known = known || x.addr == addr
@@ -312,21 +327,23 @@ func (b *Broker) checkCode() string { return b.o.Address + ";" + string(b.id.Sto
 func (b *Broker) ask(code int32, header any) {
 	g := &b.reg
 	g.main.begin(b.nextOpaque(), g.leaderSession(), b.now.Mono)
-	g.nextStep = b.now.Mono.Add(stepPause)
+	g.asked, g.nextStep = g.step, b.now.Mono.Add(stepPause)
 	b.request(g.main.session, g.main.opaque, code, header, nil)
 }
 
 // stepPause is the least time between two requests of one step.
 const stepPause = 500 * time.Millisecond
 
-// stepAnswer takes the answer to the step's request.
+// stepAnswer takes the answer to the step's request. One to a request of a step that
+// was left meanwhile says nothing about the present one.
 func (b *Broker) stepAnswer(f *wire.Frame) {
 	g := &b.reg
 	g.main.open = false
 	code := f.Head.Code
 	switch {
 	case code == wire.CodeNotLeader:
-		g.suspectLeader()
+		g.leaderDenies()
+	case g.asked != g.step:
 	case g.step == stepNextID:
 		b.nextIDAnswer(f)
 	case g.step == stepApplyID:
@@ -436,7 +453,7 @@ func (b *Broker) pollAnswer(f *wire.Frame) {
 	g.poll.open = false
 	switch f.Head.Code {
 	case wire.CodeNotLeader:
-		g.suspectLeader()
+		g.leaderDenies()
 		g.nextPoll = b.now.Mono.Add(b.o.RedialPause)
 		return
 	case wire.CodeBrokerMetadataNotExist, wire.CodeBrokerNeedsRegister:
