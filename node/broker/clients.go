@@ -123,6 +123,7 @@ func (t *clientTable) enter(list *members, m member, r registration) (fresh bool
 		return false
 	}
 	if known { // the client came back on another session; the old one may linger
+		t.forget((*list)[i].session, r)
 		(*list)[i] = m
 	} else {
 		*list = slices.Insert(*list, i, m)

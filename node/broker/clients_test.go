@@ -294,3 +294,19 @@ func TestLocks(t *testing.T) {
 		t.Error("locks outlive the role")
 	}
 }
+
+// TestClientsMove: a client that comes back on another session leaves nothing behind on
+// the old one, however often that happens.
+func TestClientsMove(t *testing.T) {
+	h := newBench(t, benchOptions())
+	for i := range 50 {
+		id := fmt.Sprintf("c%d", i)
+		for s := node.SessionID(1); s <= 2; s++ {
+			h.ok(h.heartbeat(s, id, "cg", sub("T", "a", 1)))
+		}
+		h.ok(h.callOn(2, wire.ReqUnregisterClient, &wire.UnregisterClientRequest{ClientID: id, ConsumerGroup: "cg"}, nil))
+	}
+	if n := len(h.b.clients.sessions); n != 0 || h.b.clients.count != 0 {
+		t.Errorf("%d clients, and %d sessions still remember %d of them", h.b.clients.count, n, len(h.b.clients.sessions[1]))
+	}
+}
