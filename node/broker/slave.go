@@ -222,6 +222,12 @@ func (b *Broker) welcomed(h *wire.Replica) {
 		b.needRebuild("the log shares no epoch with the master's")
 		return
 	}
+	if point < b.log.min {
+		why := fmt.Sprintf("the logs part at %d, this log begins at %d", point, b.log.min)
+		b.closeUpstream(why)
+		b.needRebuild(why)
+		return
+	}
 	if why := b.guardCut(point, h.Epochs); why != "" {
 		b.closeUpstream(why)
 		b.needRebuild(why)
@@ -345,7 +351,7 @@ func (b *Broker) refuseChunk(h *wire.Replica, body []byte, arrived ha.LogOffset)
 		return ""
 	case h.Epoch == last.Epoch && h.EpochStart != last.Start:
 		return fmt.Sprintf("epoch %d starts at %d there and at %d here", h.Epoch, h.EpochStart, last.Start)
-	case h.Epoch > last.Epoch && (h.EpochStart != h.Offset || len(b.up.partial) > 0) && (len(b.epochs) > 0 || b.log.min == 0):
+	case h.EpochStart > h.Offset, h.Epoch > last.Epoch && (h.EpochStart != h.Offset || len(b.up.partial) > 0) && (len(b.epochs) > 0 || b.log.min == 0):
 		return fmt.Sprintf("epoch %d starts at %d, the chunk at %d", h.Epoch, h.EpochStart, h.Offset)
 	case h.Offset/seg != (h.Offset+ha.LogOffset(len(body))-1)/seg:
 		return fmt.Sprintf("chunk [%d,%d) crosses a segment of %d bytes", h.Offset, h.Offset+ha.LogOffset(len(body)), seg)
