@@ -316,6 +316,9 @@ func (b *Broker) consistentPoint(h *wire.Replica) (ha.LogOffset, string) {
 		if h.Offset > b.log.end {
 			return 0, fmt.Sprintf("the empty slave begins at %d, this log ends at %d", h.Offset, b.log.end)
 		}
+		if _, _, ok := b.epochs.At(h.Offset, b.log.end); !ok { // see maxEpochs
+			return 0, fmt.Sprintf("this log no longer knows the epoch of its byte %d: an empty slave can follow once retention has removed that part", h.Offset)
+		}
 		return h.Offset, "" // an empty log agrees with every log
 	case len(h.Epochs) == 0:
 		return 0, fmt.Sprintf("the slave holds %d bytes of unknown epochs: rebuild it, or start it as the group's first master", h.Offset-h.Min)

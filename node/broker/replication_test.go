@@ -97,6 +97,16 @@ func TestHelloRefused(t *testing.T) {
 			}
 		})
 	}
+	known := m.b.epochs
+	t.Run("bytes older than the known epochs", func(t *testing.T) {
+		m.b.epochs = ha.Epochs{{Epoch: m.b.role.epoch, Start: m.b.log.end - 1}}
+		defer func() { m.b.epochs = known }()
+		h := hello(w, m, slave)
+		h.Epochs, h.Offset, h.Min = nil, 0, 0
+		if _, why := m.b.consistentPoint(&h); !strings.Contains(why, "no longer knows the epoch of") {
+			t.Errorf("an empty slave is sent bytes that no frame can label: %q", why)
+		}
+	})
 	if len(m.b.set.committed) != 3 || len(m.b.set.acks) != 2 {
 		t.Errorf("set %v, %d acks", m.b.set.committed, len(m.b.set.acks))
 	}
