@@ -117,20 +117,32 @@ func (b *Broker) wantsOther() bool {
 	return false
 }
 
-// proposalFor returns the entry of exactly this proposal, or makes one. When there
-// are too many distinct ones, the oldest is sent again instead.
+// proposalFor returns the entry of exactly this proposal, or makes one. The last place
+// is kept for the master alone: the others may name lives that have ended since, which
+// the controllers refuse for ever, and only what they can accept resolves the base.
 func (b *Broker) proposalFor(want ha.IDs, members wire.Members) *proposal {
 	s := &b.set
+	if p := s.proposal(want, members); p != nil {
+		return p
+	}
+	if len(s.proposals) >= maxProposals-1 {
+		want, members = ha.NewIDs(b.id.Broker), wire.Members{b.self()}
+		if p := s.proposal(want, members); p != nil {
+			return p
+		}
+	}
+	s.proposals = append(s.proposals, proposal{set: want, members: members})
+	return &s.proposals[len(s.proposals)-1]
+}
+
+// proposal returns the unresolved entry of exactly this proposal, or nil.
+func (s *syncSet) proposal(want ha.IDs, members wire.Members) *proposal {
 	for i := range s.proposals {
 		if p := &s.proposals[i]; p.set.Equal(want) && sameMembers(p.members, members) {
 			return p
 		}
 	}
-	if len(s.proposals) == maxProposals {
-		return &s.proposals[0]
-	}
-	s.proposals = append(s.proposals, proposal{set: want, members: members})
-	return &s.proposals[len(s.proposals)-1]
+	return nil
 }
 
 func sameMembers(a, c wire.Members) bool {

@@ -457,3 +457,20 @@ func TestGreetedDuringPromotion(t *testing.T) {
 	}
 	t.Errorf("not let go, and due in the past: %d, now %d", m.b.Deadline(), m.b.now.Mono)
 }
+
+// TestManyUnresolvedProposals: with as many proposals unresolved as are remembered, the
+// one that is sent can be accepted whatever became of the slaves that the others name:
+// otherwise a refusal would repeat for ever and the set never change again.
+func TestManyUnresolvedProposals(t *testing.T) {
+	b := &Broker{id: storage.Identity{Broker: 1, Store: "s1", Boot: 7}}
+	for boot := range ha.Boot(3 * maxProposals) {
+		p := b.proposalFor(ha.NewIDs(1, 2), wire.Members{b.self(), {Broker: 2, Store: "s2", Boot: boot + 1}})
+		p.open++
+		if len(b.set.proposals) > maxProposals {
+			t.Fatalf("%d proposals remembered", len(b.set.proposals))
+		}
+		if boot >= maxProposals-1 && !p.set.Equal(ha.NewIDs(1)) {
+			t.Fatalf("with all places taken %v is proposed as %v", p.set, p.members)
+		}
+	}
+}

@@ -46,8 +46,8 @@ type proposal struct {
 	call    call
 }
 
-// maxProposals bounds the distinct unresolved proposals of one base; beyond it an
-// earlier one is sent again.
+// maxProposals bounds the distinct unresolved proposals of one base; the last of them
+// is the master alone.
 const maxProposals = 8
 
 // refusedProposalPause is the time before another proposal after a refusal.
