@@ -474,3 +474,20 @@ func TestManyUnresolvedProposals(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckpointBehindCut: a checkpoint that was on its way when the log was cut says
+// nothing about the log after the cut: the store drops it, and so does this broker.
+func TestCheckpointBehindCut(t *testing.T) {
+	b := &Broker{o: testOptions(1), sessions: map[node.SessionID]sessionKind{}}
+	b.fx = &b.out
+	b.services = newServices(b.o.ServiceOptions)
+	b.log = commitLog{end: 200, issued: 200, written: 200, durable: 200}
+	b.queues.reset(nil, 200)
+	b.checkpoint = checkpoint{durable: 90, confirm: 90, op: 77, asked: checkpointed{200, 150}}
+	b.cut = cut{wanted: true, at: 100, step: cutLog, op: 78}
+	b.cutDone(storage.Result{Op: storage.Op{ID: 78, Kind: storage.OpTruncate}})
+	b.checkpointDone(storage.Result{Op: storage.Op{ID: 77, Kind: storage.OpCheckpoint}})
+	if c := b.checkpoint; c.confirm > 100 || c.durable > 100 {
+		t.Errorf("the log was cut at 100, and the checkpoint is taken to say durable %d, confirm %d", c.durable, c.confirm)
+	}
+}

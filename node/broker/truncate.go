@@ -94,6 +94,9 @@ func (b *Broker) cutDone(r storage.Result) {
 	}
 	b.saveEpochs()
 	b.checkpoint.confirm = min(b.checkpoint.confirm, c.at)
+	// The store drops a checkpoint that the cut has overtaken, and lowered its own.
+	x := &b.checkpoint.asked
+	x.durable, x.confirm = min(x.durable, b.checkpoint.durable, c.at), min(x.confirm, b.checkpoint.confirm)
 	b.emit(event.Event{Kind: event.Truncated, Off: c.at, Off2: old, Epoch: b.role.epoch, Count: max(int64(old-c.at), 0)})
 	c.step = cutMeta
 }
