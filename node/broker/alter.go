@@ -188,14 +188,14 @@ func (b *Broker) alterAnswer(s node.SessionID, f *wire.Frame) bool {
 	return true
 }
 
-// alterDone adopts the set as committed.
+// alterDone adopts the set as committed. An answer that does not read leaves the
+// outcome unknown: the union stays, and the next poll tells.
 func (b *Broker) alterDone(f *wire.Frame) {
 	var h wire.AlterSyncStateSetResponse
 	var body wire.SyncStateSetBody
-	if err := f.Header(&h); err != nil {
-		return // unknown outcome: the union stays, the next poll tells
-	}
-	if err := wire.UnmarshalBody(f.Body, &body); err != nil {
+	if f.Header(&h) != nil || wire.UnmarshalBody(f.Body, &body) != nil {
+		b.set.retry = b.now.Mono.Add(refusedProposalPause)
+		b.reg.pollNow()
 		return
 	}
 	v := b.view

@@ -72,3 +72,22 @@ func TestLeaderOfALowerTerm(t *testing.T) {
 		c.up = true
 	})
 }
+
+// TestUnreadableAlterAnswer: a success that does not read is no reason to ask again at
+// once, as often as the wire allows.
+func TestUnreadableAlterAnswer(t *testing.T) {
+	w := started(t, 2, nil)
+	m := w.master()
+	b := m.b
+	m.fact(m.life, func(now node.Now) {
+		b.begin(now)
+		p := b.proposalFor(b.set.committed, b.set.proven)
+		p.open++
+		p.call.begin(b.nextOpaque(), b.reg.leaderSession(), now.Mono)
+		f := wire.NewResponse(&wire.Head{Code: wire.ReqAlterSyncStateSet, Opaque: p.call.opaque}, wire.CodeSuccess, nil, []byte("{"))
+		b.Receive(now, p.call.session, &f)
+	})
+	if len(b.set.proposals) != 1 || b.set.proposals[0].call.open {
+		t.Errorf("proposals %+v: asked again at once, or taken for resolved", b.set.proposals)
+	}
+}
