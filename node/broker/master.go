@@ -344,8 +344,13 @@ func (b *Broker) replaceOlder(r *replica) {
 	}
 }
 
+// maxReason bounds the reason of a refusal, bytes: it quotes what the other side said
+// of itself, and has to fit a header.
+const maxReason = 512
+
 // refuse tells a slave why it cannot follow, and closes.
 func (b *Broker) refuse(r *replica, why string, outOfRange bool) {
+	why = why[:min(len(why), maxReason)]
 	b.emit(event.Event{Kind: event.HandshakeRefused, Broker: r.hello.Self.Broker, Epoch: b.role.epoch, Text: why})
 	b.say(r, wire.Replica{Kind: wire.ReplicaRefuse, Term: b.role.epoch, Min: b.log.min, Reason: why, OutOfRange: outOfRange}, nil)
 	b.closeReplica(r, why)

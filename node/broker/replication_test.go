@@ -491,3 +491,23 @@ func TestCheckpointBehindCut(t *testing.T) {
 		t.Errorf("the log was cut at 100, and the checkpoint is taken to say durable %d, confirm %d", c.durable, c.confirm)
 	}
 }
+
+// TestLongRefusal: what a stranger says of itself may be as long as the wire allows; the
+// refusal that quotes it still fits a frame.
+func TestLongRefusal(t *testing.T) {
+	w := started(t, 3, nil)
+	m, slave := w.master(), w.slaves()[0]
+	for name, bend := range map[string]func(h *wire.Replica){
+		"group": func(h *wire.Replica) { h.Cluster, h.Group = strings.Repeat("c", 1024), strings.Repeat("g", 1024) },
+		"store": func(h *wire.Replica) { h.Self.Store = ha.StoreID(strings.Repeat("\x00", 1024)) },
+	} {
+		x := w.fakeSlave(m)
+		h := hello(w, m, slave)
+		bend(&h)
+		x.say(h, nil)
+		w.until("an answer", 5*time.Second, func() bool { return len(x.got) > 0 })
+		if _, err := wire.AppendFrame(nil, x.got[0], wire.JSON); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
