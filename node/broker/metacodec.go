@@ -210,13 +210,9 @@ func deltaBodies(entries []metaEntry, limit int) [][]byte {
 	return splitBodies(entries, storage.MetaHeader{Version: metaVersion}, limit)
 }
 
-// checkpointBodies encodes the whole state as the parts of one checkpoint. The id
-// only has to differ between neighbouring checkpoints: the log offset it is
+// checkpointOf encodes a whole state, given as entries, as the parts of one checkpoint.
+// The id only has to differ between neighbouring checkpoints: the log offset it is
 // written at.
-func checkpointBodies(st *metaState, id uint64, limit int) [][]byte {
-	return checkpointOf(st.dump(), id, limit)
-}
-
 func checkpointOf(entries []metaEntry, id uint64, limit int) [][]byte {
 	bodies := splitBodies(entries, storage.MetaHeader{Version: metaVersion, Checkpoint: true, ID: id, Part: 1, Parts: 1}, limit)
 	for i := range bodies { // the number of parts is known only now

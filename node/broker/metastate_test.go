@@ -98,6 +98,11 @@ func drawEntry(t *rapid.T) metaEntry {
 	}
 }
 
+// checkpointBodies are the parts of a checkpoint of st.
+func checkpointBodies(st *metaState, id uint64, limit int) [][]byte {
+	return checkpointOf(st.dump(), id, limit)
+}
+
 // canonical is the state as bytes: equal states give equal bytes.
 func canonical(st *metaState) []byte { return bytes.Join(checkpointBodies(st, 1, 1<<20), nil) }
 
