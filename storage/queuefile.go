@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 )
 
@@ -85,13 +87,28 @@ func (q *queue) read(b []byte, off int64) (units int, err error) {
 	n -= n % queueUnit
 	h, err := q.set.handles.get(q.fileName(base), false, 0)
 	if err != nil {
-		return 0, err
+		return 0, q.removed(base, err)
 	}
 	err = readFullAt(h.file, b[:n], pos-base)
 	if err != nil {
 		err = fmt.Errorf("read %s at byte %d: %w", h.name, pos-base, err)
 	}
 	return int(n / queueUnit), errors.Join(err, q.set.handles.put(h))
+}
+
+// removed replaces the error of opening a file by ErrRange when the queue has
+// given the file up since the caller looked: it has expired, or the topic was
+// made again. The caller does not hold mu.
+func (q *queue) removed(base int64, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if slices.Contains(q.files, base) {
+		return err
+	}
+	return fmt.Errorf("%w: %s was removed meanwhile", ErrRange, q.fileName(base))
 }
 
 // unitAt reads one unit.
