@@ -24,14 +24,7 @@ import (
 	"lockstep/node"
 	"lockstep/node/host/grpclink"
 	"lockstep/node/wire"
-	"lockstep/storage"
 )
-
-// Doer performs blocking disk work: a broker's store or a controller's raft store.
-// Operations of one lane come from one goroutine, in order.
-type Doer interface {
-	Do(op storage.Op) storage.Result
-}
 
 // App submits work to the machine and drains its outcomes, on the loop goroutine.
 type App interface {
@@ -112,8 +105,8 @@ type Node struct {
 	exit     node.Exit
 
 	box       mailbox
-	gate      gate // closed while paused
-	lanes     *lanes
+	gate      gate   // closed while paused
+	lanes     *Lanes // nil without a disk
 	listeners []listener
 	grpc      *grpclink.Link // raft streams; nil for machines that use none
 
@@ -164,7 +157,7 @@ func Start(o Options) (*Node, error) {
 		return nil, err
 	}
 	if o.Disk != nil {
-		n.lanes = startLanes(n, o.Disk)
+		n.startLanes()
 	}
 	for _, l := range n.listeners {
 		n.work.Go(func() { n.accept(l) })

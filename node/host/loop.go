@@ -156,7 +156,7 @@ func (n *Node) perform(now node.Now) {
 	n.touched = n.touched[:0]
 	for i := range fx.Disk {
 		invariant.That(n.lanes != nil, "host: operation of kind %d, but the node has no disk", fx.Disk[i].Kind)
-		n.lanes.put(fx.Disk[i])
+		n.lanes.Put(fx.Disk[i])
 	}
 	for _, d := range fx.Dials {
 		n.dial(d)
@@ -270,6 +270,6 @@ func (n *Node) finish() {
 	n.grpc.Close() // its connections carry nothing any more
 	<-flushed
 	if n.lanes != nil {
-		n.lanes.stop()
+		n.lanes.Stop()
 	}
 }

@@ -164,7 +164,7 @@ type fact struct {
 	at     node.Time // factRequest: when it was read
 	say    gossipMessage
 	packet []byte
-	lanes  *lanes
+	lanes  *host.Lanes
 	seat   *seat
 	result *storage.Result
 }
