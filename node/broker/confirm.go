@@ -65,9 +65,6 @@ func (s *syncSet) ackOf(id ha.BrokerID) ha.LogOffset {
 	return -1
 }
 
-// confirmed reports whether end is covered by confirm.
-func (b *Broker) confirmed(end ha.LogOffset) bool { return b.confirm >= end }
-
 // endOffset is the exclusive end of the log, confirmOffset what consumers may see,
 // minOffset the first byte still stored.
 func (b *Broker) endOffset() ha.LogOffset     { return b.log.end }

@@ -246,15 +246,3 @@ func page(names []string, from, limit int32) []string {
 	}
 	return names
 }
-
-// groupOfRetry is the group a retry or dead-letter topic belongs to, "" for others.
-func groupOfRetry(topic string) string {
-	if g, ok := strings.CutPrefix(topic, retryPrefix); ok {
-		return g
-	}
-	g, _ := strings.CutPrefix(topic, dlqPrefix)
-	if len(g) == len(topic) {
-		return ""
-	}
-	return g
-}

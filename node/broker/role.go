@@ -148,17 +148,6 @@ func (b *Broker) currentEpoch() ha.MasterEpoch {
 	return b.role.epoch
 }
 
-// masterAddress is the remoting address of the master in force, "" when unknown.
-func (b *Broker) masterAddress() string {
-	switch {
-	case b.role.serving():
-		return b.o.Address
-	case b.role.kind == roleSlave:
-		return b.view.masterAddr
-	}
-	return ""
-}
-
 // roleID is the id in name server registrations: 0 is the master.
 func (b *Broker) roleID() int64 {
 	if b.role.serving() {

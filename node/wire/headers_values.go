@@ -35,14 +35,6 @@ const (
 // String is the text on the wire.
 func (t Tristate) String() string { return [...]string{"absent", "true", "false"}[t%3] }
 
-// TristateOf wraps a present boolean.
-func TristateOf(b bool) Tristate {
-	if b {
-		return True
-	}
-	return False
-}
-
 // Members is a list of incarnations; text on the wire "id@store/boot" joined with
 // commas.
 type Members []ha.Incarnation
