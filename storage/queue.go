@@ -92,7 +92,9 @@ func (s *queueSet) append(entries []QueueEntry, limit ha.LogOffset) error {
 	err := s.offerAll(entries, limit)
 	for _, q := range s.touched {
 		err = errors.Join(err, q.flush())
-		q.pending = q.pending[:0]
+		if q.pending = q.pending[:0]; cap(q.pending) > keepPending {
+			q.pending = nil
+		}
 	}
 	s.mu.Lock()
 	s.dirty = s.dirty || len(s.touched) > 0

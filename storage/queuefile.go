@@ -47,6 +47,10 @@ func (u unit) before(log int64) bool {
 // message reports whether the unit stands for a message.
 func (u unit) message() bool { return u.size > 0 && u.size != fillerSize && u.log >= 0 }
 
+// keepPending is the largest room that a queue keeps for its next batch, bytes:
+// there may be very many queues.
+const keepPending = 4 << 10
+
 // queue is one consume queue: files of equal size, named by the byte position of
 // their first unit. mu guards the fields; it is held while units are written,
 // never while they are read.
