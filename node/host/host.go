@@ -46,6 +46,7 @@ type Options struct {
 	Credit      int           // frames of one session that may wait for the loop
 	InBytes     int           // bytes of them; one frame always may
 	OutBytes    int           // bytes that may wait to be written to one session
+	OutTotal    int           // bytes that may wait for all; above it the session that most waits for is closed
 	MaxSessions int           // accepted sessions; one more takes the place of one that never sent a frame, or is closed at once
 	Readers     int           // cold reads that run at once
 	Idle        time.Duration // a remoting session silent both ways for so long is closed
@@ -79,6 +80,7 @@ const (
 	DefaultCredit      = 256
 	DefaultInBytes     = 8 << 20
 	DefaultOutBytes    = 64 << 20
+	DefaultOutTotal    = 512 << 20
 	DefaultMaxSessions = 10_000
 	DefaultReaders     = 4
 	// DefaultIdle is RocketMQ's: both its client and its servers close what nobody
@@ -170,7 +172,7 @@ func (o Options) withDefaults() Options {
 	for _, f := range []struct {
 		v *int
 		d int
-	}{{&o.Credit, DefaultCredit}, {&o.InBytes, DefaultInBytes}, {&o.OutBytes, DefaultOutBytes}, {&o.MaxSessions, DefaultMaxSessions}, {&o.Readers, DefaultReaders}} {
+	}{{&o.Credit, DefaultCredit}, {&o.InBytes, DefaultInBytes}, {&o.OutBytes, DefaultOutBytes}, {&o.OutTotal, DefaultOutTotal}, {&o.MaxSessions, DefaultMaxSessions}, {&o.Readers, DefaultReaders}} {
 		if *f.v <= 0 {
 			*f.v = f.d
 		}

@@ -42,6 +42,7 @@ type Stats struct {
 	Refused                                 int64 // connections closed because there were too many
 	Slow                                    int64 // sessions closed because they did not drain
 	Panics                                  int64
+	Waiting                                 int64 // bytes that wait to be written to sessions
 	Withheld                                int64 // answers not sent because their time was over (Send.Before)
 }
 
@@ -54,7 +55,7 @@ func (n *Node) Stats() Stats {
 	return Stats{
 		Batches: c.batches.Load(), Facts: c.facts.Load(), BusyNanos: c.busy.Load(), SlowestNanos: c.slowest.Load(),
 		BytesIn: c.streams.BytesIn.Load(), BytesOut: c.streams.BytesOut.Load(), Writes: c.streams.Writes.Load(), Sessions: int64(open),
-		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.streams.Slow.Load(), Panics: c.panics.Load(), Withheld: c.withheld.Load(),
+		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.streams.Slow.Load(), Panics: c.panics.Load(), Waiting: c.streams.Waiting.Load(), Withheld: c.withheld.Load(),
 	}
 }
 
