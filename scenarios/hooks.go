@@ -165,11 +165,6 @@ func (r *Run) member(node string) (controller.Member, bool) {
 	return controller.Member{}, false
 }
 
-// ofGroup matches events of a group.
-func ofGroup(g int) func(e event.Event) bool {
-	return func(e event.Event) bool { return e.Group == GroupName(g) }
-}
-
 // ofBroker matches events about a broker of group a.
 func ofBroker(id ha.BrokerID) func(e event.Event) bool {
 	return func(e event.Event) bool { return e.Group == GroupName(0) && e.Broker == id }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"lockstep/internal/ha"
+	"lockstep/internal/varint"
 )
 
 // MaxBarrierEpochs limits the epoch list inside one barrier record: the newest
@@ -65,32 +66,32 @@ func EncodeBarrier(b Barrier) []byte {
 // DecodeBarrier reads a barrier body. Anything that EncodeBarrier cannot have
 // written is an error.
 func DecodeBarrier(body []byte) (Barrier, error) {
-	d := varReader{rest: body}
-	version, flags := d.byte(), d.byte()
-	if d.err == nil && version != barrierVersion {
+	d := varint.Reader{Rest: body}
+	version, flags := d.Byte(), d.Byte()
+	if d.Err == nil && version != barrierVersion {
 		return Barrier{}, fmt.Errorf("barrier record: version %d, this release reads %d", version, barrierVersion)
 	}
 	b := Barrier{
-		Epoch:  ha.MasterEpoch(d.uint(1<<31 - 1)),
-		Master: ha.BrokerID(d.int()),
-		Boot:   ha.Boot(d.uint(1<<32 - 1)),
-		Store:  ha.StoreID(d.bytes(maxStoreID)),
-		Start:  ha.LogOffset(d.uint(1<<63 - 1)),
+		Epoch:  ha.MasterEpoch(d.Uint(1<<31 - 1)),
+		Master: ha.BrokerID(d.Int()),
+		Boot:   ha.Boot(d.Uint(1<<32 - 1)),
+		Store:  ha.StoreID(d.Bytes(maxStoreID)),
+		Start:  ha.LogOffset(d.Uint(1<<63 - 1)),
 		Clean:  flags&barrierClean != 0,
 	}
-	n := d.uint(MaxBarrierEpochs)
-	for i := uint64(0); i < n && d.err == nil; i++ {
-		word := d.uint(1<<32 - 1)
+	n := d.Uint(MaxBarrierEpochs)
+	for i := uint64(0); i < n && d.Err == nil; i++ {
+		word := d.Uint(1<<32 - 1)
 		b.Recent = append(b.Recent, ha.EpochStart{
 			Epoch: ha.MasterEpoch(word >> 1), Unclean: word&1 != 0,
-			Start: ha.LogOffset(d.uint(1<<63 - 1)),
+			Start: ha.LogOffset(d.Uint(1<<63 - 1)),
 		})
 	}
 	switch {
-	case d.err != nil:
-		return Barrier{}, fmt.Errorf("barrier record: %w", d.err)
-	case len(d.rest) != 0:
-		return Barrier{}, fmt.Errorf("barrier record: %d bytes behind its end", len(d.rest))
+	case d.Err != nil:
+		return Barrier{}, fmt.Errorf("barrier record: %w", d.Err)
+	case len(d.Rest) != 0:
+		return Barrier{}, fmt.Errorf("barrier record: %d bytes behind its end", len(d.Rest))
 	case b.Epoch <= 0 || flags&^barrierClean != 0:
 		return Barrier{}, errors.New("barrier record: no epoch, or unknown flags")
 	case !ValidStoreID(b.Store):
@@ -123,56 +124,4 @@ func ValidStoreID(id ha.StoreID) bool {
 		}
 	}
 	return true
-}
-
-// varReader reads varints and bytes with a sticky error, so that decoders state
-// their fields in order and check once.
-type varReader struct {
-	rest []byte
-	err  error
-}
-
-var errShort = errors.New("ends early or holds a number out of range")
-
-func (d *varReader) byte() byte {
-	if d.err != nil || len(d.rest) == 0 {
-		d.err = errShort
-		return 0
-	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
-	return b
-}
-
-// uint reads an unsigned varint of at most limit.
-func (d *varReader) uint(limit uint64) uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if d.err != nil || n <= 0 || v > limit {
-		d.err = errShort
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *varReader) int() int64 {
-	v, n := binary.Varint(d.rest)
-	if d.err != nil || n <= 0 {
-		d.err = errShort
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-// bytes reads a length of at most limit and that many bytes.
-func (d *varReader) bytes(limit uint64) []byte {
-	n := d.uint(limit)
-	if d.err != nil || uint64(len(d.rest)) < n {
-		d.err = errShort
-		return nil
-	}
-	b := d.rest[:n:n]
-	d.rest = d.rest[n:]
-	return b
 }

@@ -147,3 +147,19 @@ func TestCheckpointCostsOneSync(t *testing.T) {
 		t.Errorf("a checkpoint that syncs no queues makes %d syncs", syncs)
 	}
 }
+
+// TestLargeBatchesLeaveNoMemory: what a queue gathers for a large batch, as a
+// recovery has them, is not kept by each queue that ever had one.
+func TestLargeBatchesLeaveNoMemory(t *testing.T) {
+	a := openStore(t, vfs.NewMem(vfs.MemOptions{}), testOptions(1))
+	var data [][]byte
+	off := a.end
+	for range 2 * keepPending / queueUnit {
+		data = append(data, a.build(message("A", 0, "x"))...)
+	}
+	a.must(Op{Kind: OpAppend, Off: off, Data: data})
+	a.file()
+	if q := a.s.queues.lookup("A", 0); q.max != 2*keepPending/queueUnit || cap(q.pending) > keepPending {
+		t.Errorf("%d units, room for %d bytes is kept", q.max, cap(q.pending))
+	}
+}

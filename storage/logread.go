@@ -40,7 +40,7 @@ func (r *logReader) fill(b []byte, off int64) error {
 		return err
 	}
 	if seg == nil {
-		return r.log.missing(off - off%r.log.size)
+		return r.log.absent(off)
 	}
 	err = readFullAt(seg.file, b, off-seg.base)
 	if err != nil {

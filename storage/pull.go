@@ -111,6 +111,9 @@ func (p *puller) seek(topic string, id int32, millis int64) (int64, error) {
 // (filler, or expired meanwhile) counts as older than anything.
 func (p *puller) storeTime(q *queue, off int64) (int64, error) {
 	u, err := q.unitAt(off)
+	if errors.Is(err, ErrRange) {
+		return -1, nil
+	}
 	if err != nil || !u.message() {
 		return -1, err
 	}

@@ -92,7 +92,9 @@ func (s *queueSet) append(entries []QueueEntry, limit ha.LogOffset) error {
 	err := s.offerAll(entries, limit)
 	for _, q := range s.touched {
 		err = errors.Join(err, q.flush())
-		q.pending = q.pending[:0]
+		if q.pending = q.pending[:0]; cap(q.pending) > keepPending {
+			q.pending = nil
+		}
 	}
 	s.mu.Lock()
 	s.dirty = s.dirty || len(s.touched) > 0
@@ -210,9 +212,23 @@ func (s *queueSet) bounds(confirm ha.LogOffset) ([]QueueBounds, error) {
 	return out, nil
 }
 
-// limits returns one queue's bounds. Nothing is searched when all of it, or
-// none, lies below confirm.
+// limits returns one queue's bounds. When the units it looked at were removed
+// meanwhile, it looks again at what is left.
 func (q *queue) limits(confirm int64) (QueueBounds, error) {
+	for {
+		b, err := q.visible(confirm)
+		if !errors.Is(err, ErrRange) {
+			return b, err
+		}
+		if lo, hi := q.bounds(); lo == b.Min && hi == b.Max {
+			return b, err // a removal that failed half-way left the bounds as they were
+		}
+	}
+}
+
+// visible searches a queue for what lies below confirm, unless that is all of it,
+// or nothing.
+func (q *queue) visible(confirm int64) (QueueBounds, error) {
 	q.mu.Lock()
 	b := QueueBounds{Topic: q.topic, Queue: q.id, Min: q.min, Max: q.max}
 	through := q.through

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 )
 
@@ -45,6 +47,10 @@ func (u unit) before(log int64) bool {
 // message reports whether the unit stands for a message.
 func (u unit) message() bool { return u.size > 0 && u.size != fillerSize && u.log >= 0 }
 
+// keepPending is the largest room that a queue keeps for its next batch, bytes:
+// there may be very many queues.
+const keepPending = 4 << 10
+
 // queue is one consume queue: files of equal size, named by the byte position of
 // their first unit. mu guards the fields; it is held while units are written,
 // never while they are read.
@@ -85,13 +91,28 @@ func (q *queue) read(b []byte, off int64) (units int, err error) {
 	n -= n % queueUnit
 	h, err := q.set.handles.get(q.fileName(base), false, 0)
 	if err != nil {
-		return 0, err
+		return 0, q.removed(base, err)
 	}
 	err = readFullAt(h.file, b[:n], pos-base)
 	if err != nil {
 		err = fmt.Errorf("read %s at byte %d: %w", h.name, pos-base, err)
 	}
 	return int(n / queueUnit), errors.Join(err, q.set.handles.put(h))
+}
+
+// removed replaces the error of opening a file by ErrRange when the queue has
+// given the file up since the caller looked: it has expired, or the topic was
+// made again. The caller does not hold mu.
+func (q *queue) removed(base int64, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if slices.Contains(q.files, base) {
+		return err
+	}
+	return fmt.Errorf("%w: %s was removed meanwhile", ErrRange, q.fileName(base))
 }
 
 // unitAt reads one unit.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"lockstep/internal/ha"
+	"lockstep/internal/varint"
 	"lockstep/storage/vfs"
 )
 
@@ -52,19 +53,19 @@ func decodeQueueList(b []byte) (queueList, error) {
 		crc32.ChecksumIEEE(b[:n]) != binary.BigEndian.Uint32(b[n:]) {
 		return l, errors.New("title or checksum differs")
 	}
-	d := varReader{rest: b[len(queueListMagic):n]}
-	l.dispatched = ha.LogOffset(d.uint(1<<63 - 1))
-	l.logMin = ha.LogOffset(d.uint(1<<63 - 1))
-	count := d.uint(MaxQueues)
-	for i := uint64(0); i < count && d.err == nil; i++ {
-		q := QueueBounds{Topic: string(d.bytes(MaxTopic))}
-		q.Queue = int32(d.uint(1<<31 - 1))
-		q.Min = int64(d.uint(maxQueueOffset))
-		q.Max = int64(d.uint(maxQueueOffset))
+	d := varint.Reader{Rest: b[len(queueListMagic):n]}
+	l.dispatched = ha.LogOffset(d.Uint(1<<63 - 1))
+	l.logMin = ha.LogOffset(d.Uint(1<<63 - 1))
+	count := d.Uint(MaxQueues)
+	for i := uint64(0); i < count && d.Err == nil; i++ {
+		q := QueueBounds{Topic: string(d.Bytes(MaxTopic))}
+		q.Queue = int32(d.Uint(1<<31 - 1))
+		q.Min = int64(d.Uint(maxQueueOffset))
+		q.Max = int64(d.Uint(maxQueueOffset))
 		l.queues = append(l.queues, q)
 	}
-	if d.err != nil {
-		return queueList{}, d.err
+	if d.Err != nil {
+		return queueList{}, d.Err
 	}
 	return l, nil
 }

@@ -260,6 +260,9 @@ func (q *queue) sync() error {
 	for _, base := range dirty {
 		h, err := q.set.handles.get(q.fileName(base), false, 0)
 		if err != nil {
+			if err = q.removed(base, err); errors.Is(err, ErrRange) {
+				continue
+			}
 			return err
 		}
 		if err = h.file.Sync(); err != nil {

@@ -130,6 +130,15 @@ func (l *commitLog) create(base int64) (vfs.File, error) {
 	return f, nil
 }
 
+// absent is the error for an offset that no segment holds: retention has taken it
+// since the caller looked, or its file is missing.
+func (l *commitLog) absent(off int64) error {
+	if lo, _, _ := l.bounds(); off < lo {
+		return fmt.Errorf("%w: log offset %d has expired, the log begins at %d", ErrRange, off, lo)
+	}
+	return l.missing(off - off%l.size)
+}
+
 // missing is the error for a segment that should be there.
 func (l *commitLog) missing(base int64) error {
 	return fmt.Errorf("%w: %s: restore this file, or move the store directory away so that the broker rebuilds from its master",

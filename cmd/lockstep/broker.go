@@ -173,7 +173,7 @@ func (c *conf) floor(o *broker.Options) {
 func openBroker(o broker.Options, so storage.Options, path string) (opened, error) {
 	wrong := make(chan error, 1)
 	go func() { wrong <- checkControllers(o.ControllerAddr) }()
-	if err := os.MkdirAll(path, 0o750); err != nil {
+	if err := vfs.MakeDir(path); err != nil {
 		return opened{}, fmt.Errorf("storePathRootDir: %w", err)
 	}
 	store, rec, err := storage.Open(vfs.OS(path), so)

@@ -79,12 +79,7 @@ func status(w io.Writer, controllers, groups []string, timeout time.Duration) er
 	fmt.Fprintln(table, "GROUP\tMASTER\tADDRESS\tEPOCH\tSET EPOCH\tIN SYNC\tMIN\tMEMBERS")
 	var errs []error
 	for _, g := range groups {
-		f, _, err := askAny(controllers, wire.ReqGetReplicaInfo, wire.ReplicaInfoRequest{BrokerName: g}, timeout)
-		var info wire.ReplicaInfoResponse
-		var set wire.SyncStateSetBody
-		if err == nil {
-			err = errors.Join(f.Header(&info), wire.UnmarshalBody(f.Body, &set))
-		}
+		info, set, err := replicaInfo(controllers, g, timeout)
 		if err != nil {
 			if a, ok := errors.AsType[*answerError](err); ok && a.code == wire.CodeBrokerMetadataNotExist {
 				err = errors.New("the controllers know no such group: check its name; without --group all groups are shown")
@@ -100,6 +95,15 @@ func status(w io.Writer, controllers, groups []string, timeout time.Duration) er
 	}
 	errs = append(errs, table.Flush())
 	return errors.Join(errs...)
+}
+
+// replicaInfo asks the controllers for what they have committed of a group.
+func replicaInfo(controllers []string, group string, timeout time.Duration) (info wire.ReplicaInfoResponse, set wire.SyncStateSetBody, err error) {
+	f, _, err := askAny(controllers, wire.ReqGetReplicaInfo, wire.ReplicaInfoRequest{BrokerName: group}, timeout)
+	if err == nil {
+		err = errors.Join(f.Header(&info), wire.UnmarshalBody(f.Body, &set))
+	}
+	return info, set, err
 }
 
 func orNone(s string) string {

@@ -288,9 +288,26 @@ func (s *supervisor) awaitUsable(ctx context.Context, open []*check) error {
 // announce prints where everything is and what to try.
 func (s *supervisor) announce() {
 	namesrvs := strings.Join(s.plan.addrs("namesrv", false), ";")
-	fmt.Fprintf(s.out, "\n%-16s %-8s %-16s %-16s %s\n", "node", "pid", "address", "admin", "log")
+	fmt.Fprintf(s.out, "\n%-16s %-8s %-16s %-16s %-16s %s\n", "node", "pid", "address", "ha or raft", "admin", "log")
 	for _, c := range s.children {
-		fmt.Fprintf(s.out, "%-16s %-8d %-16s %-16s %s\n", c.Name, c.pid(), join(localHost, c.Port), join(localHost, c.Admin), c.logPath(s.plan))
+		second := "-"
+		if c.Second != 0 {
+			second = join(localHost, c.Second)
+		}
+		fmt.Fprintf(s.out, "%-16s %-8d %-16s %-16s %-16s %s\n", c.Name, c.pid(), join(localHost, c.Port), second, join(localHost, c.Admin), c.logPath(s.plan))
+	}
+	victim, what := s.firstBroker(), "a broker; sends go on after the election if it was the master"
+	fmt.Fprintln(s.out)
+	for _, g := range s.groups() {
+		m := s.masterOf(g)
+		if m == nil {
+			fmt.Fprintf(s.out, "master of %s: none at the moment\n", g)
+			continue
+		}
+		fmt.Fprintf(s.out, "master of %s: %s, pid %d\n", g, m.Name, m.pid())
+		if g == victim.Group {
+			victim, what = m, "the master of "+g+"; sends go on after the election"
+		}
 	}
 	fmt.Fprintf(s.out, `
 The cluster is up. Name servers, for RocketMQ clients and the commands below:
@@ -300,11 +317,36 @@ Try:
   lockstep send --namesrv '%[1]s' --topic hello --key k1 'a message'
   lockstep consume --namesrv '%[1]s' --topic hello --count 1
   lockstep status --namesrv '%[1]s' --controller '%[2]s'
-  kill -9 %[3]d      # a broker; sends go on after the election if it was the master
+  kill -9 %[3]d      # %[6]s
 With a stock RocketMQ Go client:
   producer.NewProducer(producer.WithNameServer([]string{"%[4]s"}))
 Stop with Ctrl-C. Data stays in %[5]s.
-`, namesrvs, strings.Join(s.plan.addrs("controller", false), ";"), s.firstBroker().pid(), s.plan.addrs("namesrv", false)[0], s.plan.dir)
+`, namesrvs, strings.Join(s.plan.addrs("controller", false), ";"), victim.pid(), s.plan.addrs("namesrv", false)[0], s.plan.dir, what)
+}
+
+// groups are the names of the broker groups.
+func (s *supervisor) groups() []string {
+	var out []string
+	for _, c := range s.children {
+		if c.Kind == "broker" && !slices.Contains(out, c.Group) {
+			out = append(out, c.Group)
+		}
+	}
+	return out
+}
+
+// masterOf is the broker that the controllers have made the master of a group, nil
+// when there is none or they do not say.
+func (s *supervisor) masterOf(group string) *child {
+	info, _, err := replicaInfo(s.plan.addrs("controller", false), group, routeTime)
+	if err != nil || info.MasterBrokerID <= 0 {
+		return nil
+	}
+	i := slices.IndexFunc(s.children, func(c *child) bool { return c.Kind == "broker" && join(localHost, c.Port) == info.MasterAddress })
+	if i < 0 {
+		return nil
+	}
+	return s.children[i]
 }
 
 func (s *supervisor) firstBroker() *child {

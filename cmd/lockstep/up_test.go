@@ -186,6 +186,9 @@ func TestMasterCrash(t *testing.T) {
 	unknownNames(t, c)
 	until(t, "all three are in the set", func() bool { _, set := c.master(); return set == 3 })
 	dead, _ := c.master()
+	if line := fmt.Sprintf("\nmaster of broker-a: %s, pid %d\n", dead, c.pid(dead)); !strings.Contains(c.text(), line) {
+		t.Errorf("up does not say %q:\n%s", line, c.text())
+	}
 	c.kill(dead, syscall.SIGKILL)
 	c.says(dead + " was killed by SIGKILL; the last line of its log is: ")
 	c.send("after-", 100)

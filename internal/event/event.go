@@ -41,7 +41,7 @@ const (
 	RebuildNeeded    // Off=own end, Text=reason
 	AlterProposed    // Epoch, SetEpoch=base, Set
 	SetAdopted       // Epoch, SetEpoch, Set
-	ConfirmFrozen    // Off: committed set below minInSyncReplicas
+	ConfirmFrozen    // Off, Count=thaws before in this epoch (0: it begins so): committed set below minInSyncReplicas
 	ConfirmThawed    // Off
 	Proven           // Epoch, Off: confirm reached the epoch's start
 

@@ -394,6 +394,15 @@ func TestFrozenConfirm(t *testing.T) {
 	if a, ok := m.answers["second"]; ok && a.code == 0 {
 		t.Error("acknowledged by one copy")
 	}
+	var thaws []int64 // of each freeze
+	for _, e := range m.events {
+		if e.Kind == event.ConfirmFrozen {
+			thaws = append(thaws, e.Count)
+		}
+	}
+	if !slices.Equal(thaws, []int64{0, 1}) {
+		t.Errorf("freezes after %d thaws, want one at the epoch's start and one when the set shrank", thaws)
+	}
 	if len(w.ctl.retained) != 1 {
 		t.Fatalf("retained %v, want the one removed below the floor", w.ctl.retained)
 	}

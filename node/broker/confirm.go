@@ -30,11 +30,13 @@ func (b *Broker) confirmAsMaster() {
 	frozen := len(s.committed) < b.floor()
 	if frozen != s.frozen {
 		s.frozen = frozen
-		kind := event.ConfirmThawed
+		e := event.Event{Kind: event.ConfirmThawed, Broker: b.id.Broker, Epoch: b.role.epoch, Off: b.confirm, Set: s.committed}
 		if frozen {
-			kind = event.ConfirmFrozen
+			e.Kind, e.Count = event.ConfirmFrozen, s.thaws
+		} else {
+			s.thaws++
 		}
-		b.emit(event.Event{Kind: kind, Broker: b.id.Broker, Epoch: b.role.epoch, Off: b.confirm, Set: s.committed})
+		b.emit(e)
 	}
 	if frozen {
 		return

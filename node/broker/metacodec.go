@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"lockstep/internal/varint"
 	"lockstep/node/wire"
 	"lockstep/storage"
 )
@@ -109,14 +111,11 @@ func decodeEntries(version uint8, b []byte) ([]metaEntry, error) {
 		return nil, fmt.Errorf("metadata format %d, this broker reads %d: run the same version on all members", version, metaVersion)
 	}
 	var out []metaEntry
-	for len(b) > 0 {
-		kind := metaKind(b[0])
-		n, used := binary.Uvarint(b[1:])
-		if used <= 0 || n > uint64(len(b)-1-used) {
+	for r := (varint.Reader{Rest: b}); len(r.Rest) > 0; {
+		kind, payload := metaKind(r.Byte()), r.Bytes(math.MaxUint64)
+		if r.Err != nil {
 			return nil, errMetaShort
 		}
-		payload := b[1+used : 1+used+int(n)]
-		b = b[1+used+int(n):]
 		e, err := decodeEntry(kind, payload)
 		if err != nil {
 			return nil, err
@@ -152,13 +151,13 @@ func decodeEntry(kind metaKind, p []byte) (e metaEntry, err error) {
 }
 
 func decodeOffset(e metaEntry, p []byte) (metaEntry, error) {
-	r := uvarints{b: p}
-	e.name = r.text()
+	r := varint.Reader{Rest: p}
+	e.name = string(r.Bytes(maxMetaName))
 	if e.kind == metaPutOffset {
-		e.topic = r.text()
+		e.topic = string(r.Bytes(maxMetaName))
 	}
-	queue, offset := r.next(), r.next()
-	if r.bad || len(r.b) > 0 || queue >= maxQueues || int64(offset) < 0 || e.name == "" || e.kind == metaPutOffset && e.topic == "" {
+	queue, offset := r.Uint(maxQueues-1), r.Uint(math.MaxInt64)
+	if r.Err != nil || len(r.Rest) > 0 || e.name == "" || e.kind == metaPutOffset && e.topic == "" {
 		return e, errMetaShort
 	}
 	e.queue, e.offset = int32(queue), int64(offset)
@@ -166,41 +165,14 @@ func decodeOffset(e metaEntry, p []byte) (metaEntry, error) {
 }
 
 func decodeVersion(e metaEntry, p []byte) (metaEntry, error) {
-	r := uvarints{b: p}
-	e.version.StateVersion = int64(r.next())
-	e.version.Timestamp = int64(r.next())
-	e.version.Counter = int64(r.next())
-	if r.bad || len(r.b) > 0 {
+	r := varint.Reader{Rest: p}
+	e.version.StateVersion = int64(r.Uint(math.MaxUint64))
+	e.version.Timestamp = int64(r.Uint(math.MaxUint64))
+	e.version.Counter = int64(r.Uint(math.MaxUint64))
+	if r.Err != nil || len(r.Rest) > 0 {
 		return e, errMetaShort
 	}
 	return e, nil
-}
-
-// uvarints reads numbers and texts; after the first error it stays bad.
-type uvarints struct {
-	b   []byte
-	bad bool
-}
-
-func (r *uvarints) next() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *uvarints) text() string {
-	n := r.next()
-	if r.bad || n > maxMetaName || n > uint64(len(r.b)) {
-		r.bad = true
-		return ""
-	}
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
 }
 
 // deltaBodies encodes entries as one or more delta bodies of at most limit bytes.

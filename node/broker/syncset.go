@@ -26,7 +26,8 @@ type syncSet struct {
 	clocks    []memberClock
 	nextCheck node.Time
 	retry     node.Time // no new proposal before, after a refusal
-	frozen    bool
+	frozen    bool      // confirm does not move: the committed set is below the floor
+	thaws     int64     // how often that has ended in this epoch
 	// named are the members of the proposal whose success is being taken in: then it
 	// is known which proposal made the set.
 	named wire.Members

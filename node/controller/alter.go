@@ -47,13 +47,13 @@ func (c *alter) put(w *writer) {
 
 func readAlter(r *reader) *alter {
 	c := &alter{
-		key: r.key(), master: ha.BrokerID(r.int()), store: ha.StoreID(r.text()), boot: ha.Boot(r.uint32()),
+		key: r.key(), master: ha.BrokerID(r.Int()), store: ha.StoreID(r.text()), boot: ha.Boot(r.uint32()),
 		epoch: ha.MasterEpoch(r.int32()), base: ha.SetEpoch(r.int32()), set: r.ids(),
 	}
 	for range r.count(maxMembers) {
 		c.members = append(c.members, r.member())
 	}
-	c.floor, c.minInSync, c.alive = ha.LogOffset(r.int()), r.int32(), r.ids()
+	c.floor, c.minInSync, c.alive = ha.LogOffset(r.Int()), r.int32(), r.ids()
 	return c
 }
 

@@ -27,7 +27,7 @@ func (c *applyID) put(w *writer) {
 }
 
 func readApplyID(r *reader) *applyID {
-	return &applyID{key: r.key(), id: ha.BrokerID(r.int()), checkCode: r.text()}
+	return &applyID{key: r.key(), id: ha.BrokerID(r.Int()), checkCode: r.text()}
 }
 
 func (c *applyID) apply(s *State) outcome {

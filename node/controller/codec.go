@@ -2,10 +2,11 @@ package controller
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"math"
 
 	"lockstep/internal/ha"
+	"lockstep/internal/varint"
 )
 
 // Bounds of what commands and snapshots may hold. They are checked where requests
@@ -23,9 +24,6 @@ const (
 	// maxControllers bounds the controllers of a cluster.
 	maxControllers = 64
 )
-
-// errShort marks text that ends too early or breaks a bound.
-var errShort = errors.New("cut short or out of bounds")
 
 // writer appends values in the layout of commands and snapshots: unsigned and
 // zigzag varints; text and lists behind their length.
@@ -59,91 +57,45 @@ func (w *writer) ids(s ha.IDs) {
 }
 
 // reader is the inverse of writer. After the first error every value is zero.
-type reader struct {
-	b   []byte
-	err error
-}
+type reader struct{ varint.Reader }
 
-func (r *reader) fail() {
-	if r.err == nil {
-		r.err = errShort
-	}
-	r.b = nil
-}
+func newReader(b []byte) reader { return reader{varint.Reader{Rest: b}} }
 
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) int() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail()
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
+func (r *reader) uint() uint64 { return r.Uint(math.MaxUint64) }
+func (r *reader) text() string { return string(r.Bytes(maxText)) }
 
 func (r *reader) bool() bool {
-	v := r.byte()
+	v := r.Byte()
 	if v > 1 {
-		r.fail()
+		r.Fail()
 	}
 	return v == 1
 }
 
 func (r *reader) fixed() uint64 {
-	if len(r.b) < 8 {
-		r.fail()
+	if len(r.Rest) < 8 {
+		r.Fail()
 		return 0
 	}
-	v := binary.BigEndian.Uint64(r.b)
-	r.b = r.b[8:]
+	v := binary.BigEndian.Uint64(r.Rest)
+	r.Rest = r.Rest[8:]
 	return v
-}
-
-func (r *reader) text() string {
-	n := r.uint()
-	if n > maxText || n > uint64(len(r.b)) {
-		r.fail()
-		return ""
-	}
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
 }
 
 // count reads a length of at most limit.
 func (r *reader) count(limit int) int {
 	n := r.uint()
-	if n > uint64(limit) || n > uint64(len(r.b)) {
-		r.fail()
+	if n > uint64(limit) || n > uint64(len(r.Rest)) {
+		r.Fail()
 		return 0
 	}
 	return int(n)
 }
 
 func (r *reader) int32() int32 {
-	v := r.int()
+	v := r.Int()
 	if int64(int32(v)) != v {
-		r.fail()
+		r.Fail()
 		return 0
 	}
 	return int32(v)
@@ -152,7 +104,7 @@ func (r *reader) int32() int32 {
 func (r *reader) key() Key { return Key{r.text(), r.text()} }
 
 func (r *reader) member() ha.Incarnation {
-	return ha.Incarnation{Broker: ha.BrokerID(r.int()), Store: ha.StoreID(r.text()), Boot: ha.Boot(r.uint32())}
+	return ha.Incarnation{Broker: ha.BrokerID(r.Int()), Store: ha.StoreID(r.text()), Boot: ha.Boot(r.uint32())}
 }
 
 func (r *reader) ids() ha.IDs {
@@ -162,12 +114,12 @@ func (r *reader) ids() ha.IDs {
 	}
 	s := make(ha.IDs, n)
 	for i := range s {
-		s[i] = ha.BrokerID(r.int())
+		s[i] = ha.BrokerID(r.Int())
 		if i > 0 && s[i] <= s[i-1] {
-			r.fail()
+			r.Fail()
 		}
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return nil
 	}
 	return s
@@ -176,16 +128,16 @@ func (r *reader) ids() ha.IDs {
 func (r *reader) uint32() uint32 {
 	v := r.uint()
 	if v > 1<<32-1 {
-		r.fail()
+		r.Fail()
 	}
 	return uint32(v)
 }
 
 // enum reads a byte of at most limit.
 func (r *reader) enum(limit byte) byte {
-	v := r.byte()
+	v := r.Byte()
 	if v > limit {
-		r.fail()
+		r.Fail()
 		return 0
 	}
 	return v
@@ -193,11 +145,11 @@ func (r *reader) enum(limit byte) byte {
 
 // end returns the first error, or one when bytes are left over.
 func (r *reader) end(what string) error {
-	if r.err == nil && len(r.b) > 0 {
-		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	if r.Err == nil && len(r.Rest) > 0 {
+		r.Err = fmt.Errorf("%d bytes too many", len(r.Rest))
 	}
-	if r.err != nil {
-		return fmt.Errorf("%s: %w", what, r.err)
+	if r.Err != nil {
+		return fmt.Errorf("%s: %w", what, r.Err)
 	}
 	return nil
 }

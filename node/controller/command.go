@@ -78,11 +78,11 @@ func encodeCommand(o origin, c command) []byte {
 
 // decodeCommand is the inverse of encodeCommand.
 func decodeCommand(b []byte) (origin, command, error) {
-	r := reader{b: b}
-	if v := r.byte(); v != commandVersion && r.err == nil {
+	r := newReader(b)
+	if v := r.Byte(); v != commandVersion && r.Err == nil {
 		return origin{}, nil, fmt.Errorf("command of version %d, this build reads %d: upgrade every controller before using new features", v, commandVersion)
 	}
-	kind := commandKind(r.byte())
+	kind := commandKind(r.Byte())
 	o := origin{r.uint(), r.uint(), r.uint()}
 	var c command
 	switch kind {

@@ -65,10 +65,10 @@ func readElect(r *reader) *elect {
 	for range r.count(maxMembers) {
 		c.candidates = append(c.candidates, candidate{
 			life: r.member(), ready: wire.Readiness(r.enum(byte(wire.ReadyNo))), lastEpoch: ha.MasterEpoch(r.int32()),
-			end: ha.LogOffset(r.int()), highest: ha.MasterEpoch(r.int32()), priority: r.int32(),
+			end: ha.LogOffset(r.Int()), highest: ha.MasterEpoch(r.int32()), priority: r.int32(),
 		})
 	}
-	c.exclude, c.designated = ha.BrokerID(r.int()), ha.BrokerID(r.int())
+	c.exclude, c.designated = ha.BrokerID(r.Int()), ha.BrokerID(r.Int())
 	c.cause = r.text()
 	c.unclean, c.unknownReady, c.gated = r.bool(), r.bool(), r.bool()
 	return c

@@ -90,8 +90,8 @@ func (h *hello) encode() []byte {
 }
 
 func decodeHello(b []byte) (hello, error) {
-	r := reader{b: b}
-	if v := r.byte(); v != helloVersion && r.err == nil {
+	r := newReader(b)
+	if v := r.Byte(); v != helloVersion && r.Err == nil {
 		return hello{}, fmt.Errorf("hello of version %d, this build speaks %d", v, helloVersion)
 	}
 	h := hello{
@@ -110,7 +110,7 @@ func (x *refusal) encode() []byte {
 }
 
 func decodeRefusal(b []byte) (refusal, error) {
-	r := reader{b: b}
+	r := newReader(b)
 	x := refusal{r.text(), r.bool(), r.text()}
 	return x, r.end("refusal")
 }

@@ -83,7 +83,7 @@ func (s *State) admitController(context []byte) error {
 	if len(context) == 0 {
 		return nil
 	}
-	r := reader{b: context}
+	r := newReader(context)
 	v := Voter{r.uint(), r.text(), ha.StoreID(r.text())}
 	if err := r.end("controller life"); err != nil {
 		return err

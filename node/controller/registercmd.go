@@ -72,7 +72,7 @@ func (r *reader) report() report {
 	return report{
 		store: ha.StoreID(r.text()), boot: ha.Boot(r.uint32()), nonce: r.fixed(), claim: ha.Claim(r.enum(byte(ha.ClaimBroken))),
 		class: ha.AckClass(r.enum(byte(ha.ClassDurable))), ready: wire.Readiness(r.enum(byte(wire.ReadyNo))), learner: r.bool(),
-		lastEpoch: ha.MasterEpoch(r.int32()), end: ha.LogOffset(r.int()), highest: ha.MasterEpoch(r.int32()),
+		lastEpoch: ha.MasterEpoch(r.int32()), end: ha.LogOffset(r.Int()), highest: ha.MasterEpoch(r.int32()),
 		minInSync: r.int32(), replicas: r.int32(),
 	}
 }
@@ -102,8 +102,8 @@ func (c *register) put(w *writer) {
 
 func readRegister(r *reader) *register {
 	return &register{
-		key: r.key(), id: ha.BrokerID(r.int()), addr: r.text(), haAddr: r.text(), priority: r.int32(),
-		report: r.report(), alive: r.bool(), unknownClaim: r.bool(), heard: ha.LogOffset(r.int()),
+		key: r.key(), id: ha.BrokerID(r.Int()), addr: r.text(), haAddr: r.text(), priority: r.int32(),
+		report: r.report(), alive: r.bool(), unknownClaim: r.bool(), heard: ha.LogOffset(r.Int()),
 	}
 }
 

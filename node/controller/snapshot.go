@@ -93,9 +93,9 @@ func (w *writer) memberRow(m *Member) {
 
 // decodeState is the inverse of encode.
 func decodeState(b []byte) (State, error) {
-	r := reader{b: b}
-	version := r.byte()
-	if r.err == nil && version != stateVersion && version != stateOfRegisters {
+	r := newReader(b)
+	version := r.Byte()
+	if r.Err == nil && version != stateVersion && version != stateOfRegisters {
 		return State{}, fmt.Errorf("controller state has version %d, this build reads up to %d", version, stateOfRegisters)
 	}
 	s := State{Cluster: r.text()}
@@ -105,10 +105,10 @@ func decodeState(b []byte) (State, error) {
 	for range r.count(maxGroups) {
 		rec := r.record()
 		if n := len(s.Groups); n > 0 && compareKeys(s.Groups[n-1].Key, rec.Key) >= 0 {
-			r.fail()
+			r.Fail()
 		}
 		s.Groups = append(s.Groups, rec)
-		if r.err != nil {
+		if r.Err != nil {
 			break
 		}
 	}
@@ -133,29 +133,29 @@ func (r *reader) registers() (out []Register) {
 	for range r.count(maxRegisters) {
 		x := Register{r.text(), r.text()}
 		if n := len(out); n > 0 && out[n-1].Name >= x.Name {
-			r.fail()
+			r.Fail()
 		}
 		out = append(out, x)
 	}
 	if len(out) == 0 {
-		r.fail() // without registers the first version is written
+		r.Fail() // without registers the first version is written
 	}
 	return out
 }
 
 func (r *reader) record() Record {
 	rec := Record{
-		Key: r.key(), NextID: ha.BrokerID(r.int()), Master: ha.BrokerID(r.int()), MasterAt: r.member(),
+		Key: r.key(), NextID: ha.BrokerID(r.Int()), Master: ha.BrokerID(r.Int()), MasterAt: r.member(),
 		Epoch: ha.MasterEpoch(r.int32()), SetEpoch: ha.SetEpoch(r.int32()), Set: r.ids(), Retained: r.ids(),
-		MinInSync: r.int32(), Floor: ha.LogOffset(r.int()), Highest: ha.MasterEpoch(r.int32()),
+		MinInSync: r.int32(), Floor: ha.LogOffset(r.Int()), Highest: ha.MasterEpoch(r.int32()),
 		Lost: r.bool(), Unclean: r.bool(), Gated: r.bool(),
 	}
 	for range r.count(maxMembers) {
 		m := r.memberRow()
 		if n := len(rec.Members); n > 0 && rec.Members[n-1].ID >= m.ID {
-			r.fail()
+			r.Fail()
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			break
 		}
 		rec.Members = append(rec.Members, m)
@@ -169,7 +169,7 @@ func (r *reader) memberRow() Member {
 		ID: inc.Broker, Store: inc.Store, Boot: inc.Boot, Addr: r.text(), HAAddr: r.text(), CheckCode: r.text(),
 		Registered: r.bool(), Nonce: r.fixed(), BootFloor: ha.Boot(r.uint32()), Reused: r.bool(),
 		Claim: ha.Claim(r.enum(byte(ha.ClaimBroken))), Class: ha.AckClass(r.enum(byte(ha.ClassDurable))), Learner: r.bool(),
-		Replicas: r.int32(), MinInSync: r.int32(), LastEpoch: ha.MasterEpoch(r.int32()), End: ha.LogOffset(r.int()),
+		Replicas: r.int32(), MinInSync: r.int32(), LastEpoch: ha.MasterEpoch(r.int32()), End: ha.LogOffset(r.Int()),
 		Highest: ha.MasterEpoch(r.int32()), Priority: r.int32(), Electable: r.bool(), Why: r.text(),
 		SetStore: ha.StoreID(r.text()),
 	}

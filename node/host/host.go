@@ -24,14 +24,7 @@ import (
 	"lockstep/node"
 	"lockstep/node/host/grpclink"
 	"lockstep/node/wire"
-	"lockstep/storage"
 )
-
-// Doer performs blocking disk work: a broker's store or a controller's raft store.
-// Operations of one lane come from one goroutine, in order.
-type Doer interface {
-	Do(op storage.Op) storage.Result
-}
 
 // App submits work to the machine and drains its outcomes, on the loop goroutine.
 type App interface {
@@ -53,6 +46,7 @@ type Options struct {
 	Credit      int           // frames of one session that may wait for the loop
 	InBytes     int           // bytes of them; one frame always may
 	OutBytes    int           // bytes that may wait to be written to one session
+	OutTotal    int           // bytes that may wait for all; above it the session that most waits for is closed
 	MaxSessions int           // accepted sessions; one more takes the place of one that never sent a frame, or is closed at once
 	Readers     int           // cold reads that run at once
 	Idle        time.Duration // a remoting session silent both ways for so long is closed
@@ -86,6 +80,7 @@ const (
 	DefaultCredit      = 256
 	DefaultInBytes     = 8 << 20
 	DefaultOutBytes    = 64 << 20
+	DefaultOutTotal    = 512 << 20
 	DefaultMaxSessions = 10_000
 	DefaultReaders     = 4
 	// DefaultIdle is RocketMQ's: both its client and its servers close what nobody
@@ -112,8 +107,8 @@ type Node struct {
 	exit     node.Exit
 
 	box       mailbox
-	gate      gate // closed while paused
-	lanes     *lanes
+	gate      gate   // closed while paused
+	lanes     *Lanes // nil without a disk
 	listeners []listener
 	grpc      *grpclink.Link // raft streams; nil for machines that use none
 
@@ -164,7 +159,7 @@ func Start(o Options) (*Node, error) {
 		return nil, err
 	}
 	if o.Disk != nil {
-		n.lanes = startLanes(n, o.Disk)
+		n.startLanes()
 	}
 	for _, l := range n.listeners {
 		n.work.Go(func() { n.accept(l) })
@@ -177,7 +172,7 @@ func (o Options) withDefaults() Options {
 	for _, f := range []struct {
 		v *int
 		d int
-	}{{&o.Credit, DefaultCredit}, {&o.InBytes, DefaultInBytes}, {&o.OutBytes, DefaultOutBytes}, {&o.MaxSessions, DefaultMaxSessions}, {&o.Readers, DefaultReaders}} {
+	}{{&o.Credit, DefaultCredit}, {&o.InBytes, DefaultInBytes}, {&o.OutBytes, DefaultOutBytes}, {&o.OutTotal, DefaultOutTotal}, {&o.MaxSessions, DefaultMaxSessions}, {&o.Readers, DefaultReaders}} {
 		if *f.v <= 0 {
 			*f.v = f.d
 		}

@@ -11,11 +11,25 @@ import (
 // it, so that reaching it is a defect of theirs.
 const maxLaneOps = 1 << 16
 
-// lanes perform blocking disk work beside the loop: one goroutine a lane keeps
-// the order of its operations, the read lane has several.
-type lanes struct {
-	n     *Node
-	disk  Doer
+// Doer performs blocking disk work: a broker's store or a controller's raft store.
+// Operations of one lane come from one goroutine, in order.
+type Doer interface {
+	Do(op storage.Op) storage.Result
+}
+
+// LaneOptions say how lanes work. Disk, Done and Readers are required.
+type LaneOptions struct {
+	Disk    Doer
+	Done    func(*storage.Result) // gets each result, on the lane's goroutine
+	Readers int                   // cold reads that run at once
+	// Around calls work, which is all that a lane's goroutine does; nil calls it.
+	Around func(work func())
+}
+
+// Lanes perform blocking disk work beside a loop: one goroutine a lane keeps the
+// order of its operations, the read lane has several.
+type Lanes struct {
+	o     LaneOptions
 	queue [storage.NumLanes]laneQueue
 	wg    sync.WaitGroup
 }
@@ -28,23 +42,28 @@ type laneQueue struct {
 	over  bool
 }
 
-func startLanes(n *Node, disk Doer) *lanes {
-	l := &lanes{n: n, disk: disk}
+// StartLanes begins; Stop ends.
+func StartLanes(o LaneOptions) *Lanes {
+	if o.Around == nil {
+		o.Around = func(work func()) { work() }
+	}
+	l := &Lanes{o: o}
 	for i := range l.queue {
 		q := &l.queue[i]
 		q.ready = sync.NewCond(&q.mu)
 		workers := 1
 		if storage.Lane(i) == storage.LaneRead {
-			workers = n.o.Readers
+			workers = o.Readers
 		}
 		for range workers {
-			l.wg.Go(func() { l.work(q) })
+			l.wg.Go(func() { o.Around(func() { l.work(q) }) })
 		}
 	}
 	return l
 }
 
-func (l *lanes) put(op storage.Op) {
+// Put queues an operation. It does not wait.
+func (l *Lanes) Put(op storage.Op) {
 	q := &l.queue[op.Lane]
 	q.mu.Lock()
 	if q.head > 0 && len(q.ops) == cap(q.ops) { // reuse the room of those taken
@@ -59,7 +78,7 @@ func (l *lanes) put(op storage.Op) {
 	q.ready.Signal()
 }
 
-// take waits for the next operation; not ok at the end of the node.
+// take waits for the next operation; not ok at the end.
 func (q *laneQueue) take() (op storage.Op, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,22 +95,20 @@ func (q *laneQueue) take() (op storage.Op, ok bool) {
 	return op, true
 }
 
-func (l *lanes) work(q *laneQueue) {
-	defer l.n.contain("a disk operation")
+func (l *Lanes) work(q *laneQueue) {
 	for {
 		op, ok := q.take()
 		if !ok {
 			return
 		}
-		l.n.gate.pass()
-		r := l.disk.Do(op)
-		l.n.box.put(fact{kind: factDisk, disk: &r})
+		r := l.o.Disk.Do(op)
+		l.o.Done(&r)
 	}
 }
 
-// stop ends the lanes once the operations under way are done; queued ones are
+// Stop ends the lanes once the operations under way are done; queued ones are
 // dropped, as by a process that ends.
-func (l *lanes) stop() {
+func (l *Lanes) Stop() {
 	for i := range l.queue {
 		q := &l.queue[i]
 		q.mu.Lock()
@@ -100,4 +117,21 @@ func (l *lanes) stop() {
 		q.ready.Broadcast()
 	}
 	l.wg.Wait()
+}
+
+// startLanes runs the node's disk, which a Pause stops, and a panic in which ends
+// the node.
+func (n *Node) startLanes() {
+	n.lanes = StartLanes(LaneOptions{Disk: pausedWith{n}, Readers: n.o.Readers,
+		Done:   func(r *storage.Result) { n.box.put(fact{kind: factDisk, disk: r}) },
+		Around: func(work func()) { defer n.contain("a disk operation"); work() }})
+}
+
+// pausedWith is the node's disk, which waits while the node is paused.
+type pausedWith struct{ n *Node }
+
+// Do performs an operation.
+func (d pausedWith) Do(op storage.Op) storage.Result {
+	d.n.gate.pass()
+	return d.n.o.Disk.Do(op)
 }

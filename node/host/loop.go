@@ -154,9 +154,10 @@ func (n *Node) perform(now node.Now) {
 	}
 	clear(n.touched)
 	n.touched = n.touched[:0]
+	n.shed()
 	for i := range fx.Disk {
 		invariant.That(n.lanes != nil, "host: operation of kind %d, but the node has no disk", fx.Disk[i].Kind)
-		n.lanes.put(fx.Disk[i])
+		n.lanes.Put(fx.Disk[i])
 	}
 	for _, d := range fx.Dials {
 		n.dial(d)
@@ -186,6 +187,27 @@ func (n *Node) sendAll() {
 	if late > 0 {
 		n.counters.withheld.Add(int64(late))
 		n.o.Log.Warn("answers withheld: what entitled to them ended during the batch", "node", n.o.Name, "answers", late)
+	}
+}
+
+// shed closes the sessions that most waits for until all together are within bounds:
+// many peers that ask and do not read must not take the node's memory, although none
+// of them is above its own limit.
+func (n *Node) shed() {
+	c := &n.counters.streams
+	for c.Waiting.Load() > int64(n.o.OutTotal) {
+		var most *session
+		waiting := 0
+		for _, s := range n.sessions {
+			if w := s.Waiting(); w > waiting {
+				most, waiting = s, w
+			}
+		}
+		if most == nil {
+			return // what waits is for sessions that have ended
+		}
+		c.Slow.Add(1)
+		most.Close(fmt.Errorf("the peer reads too slowly: %d bytes wait for it, more than for any other, and more than %d for all", waiting, n.o.OutTotal))
 	}
 }
 
@@ -270,6 +292,6 @@ func (n *Node) finish() {
 	n.grpc.Close() // its connections carry nothing any more
 	<-flushed
 	if n.lanes != nil {
-		n.lanes.stop()
+		n.lanes.Stop()
 	}
 }

@@ -526,9 +526,16 @@ func TestBootClockRunsForward(t *testing.T) {
 }
 
 func TestEventLevels(t *testing.T) {
-	for k, want := range map[event.Kind]string{event.DiskFailed: "ERROR", event.FrameRejected: "WARN", event.Elected: "INFO", event.Mark: "DEBUG"} {
-		if got := levelOf(k).String(); got != want {
-			t.Errorf("%v is logged as %s, want %s", k, got, want)
+	for _, c := range []struct {
+		e    event.Event
+		want string
+	}{
+		{event.Event{Kind: event.DiskFailed}, "ERROR"}, {event.Event{Kind: event.FrameRejected}, "WARN"},
+		{event.Event{Kind: event.Elected}, "INFO"}, {event.Event{Kind: event.Mark}, "DEBUG"},
+		{event.Event{Kind: event.ConfirmFrozen}, "INFO"}, {event.Event{Kind: event.ConfirmFrozen, Count: 1}, "WARN"},
+	} {
+		if got := levelOf(&c.e).String(); got != c.want {
+			t.Errorf("%v is logged as %s, want %s", c.e, got, c.want)
 		}
 	}
 }

@@ -189,6 +189,44 @@ func TestSlowPeerIsClosed(t *testing.T) {
 	}
 }
 
+// TestSlowPeersTogether: peers of which none is above its own limit are closed, the
+// one that most waits for first, when all together are above theirs.
+func TestSlowPeersTogether(t *testing.T) {
+	m := newToy(remoting())
+	m.receive = func(m *toy, s node.SessionID, f *wire.Frame) {
+		for range f.Head.Opaque {
+			m.fx.Send(s, wire.NewResponse(&f.Head, 0, nil, make([]byte, 1<<20)))
+		}
+	}
+	n := start(t, Options{Machine: m, OutBytes: 64 << 20, OutTotal: 32 << 20})
+	var modest []*peer
+	for range 2 {
+		p := connect(t, n.Addrs()[0], wire.Remoting)
+		p.send(request(9, ""))
+		modest = append(modest, p)
+	}
+	when(t, n, "two are answered", func() bool { return m.received == 2 })
+	greedy := connect(t, n.Addrs()[0], wire.Remoting)
+	greedy.send(request(60, ""))
+	when(t, n, "a session is closed", func() bool { return len(m.downs) > 0 })
+	for _, p := range modest {
+		for range 9 {
+			if _, err := p.next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	look(t, n, func() {
+		if len(m.downs) != 1 || !strings.Contains(m.downs[0], "more than for any other") {
+			t.Errorf("closed for %q", m.downs)
+		}
+	})
+	eventually(t, "nothing waits", func() bool { return n.counters.streams.Waiting.Load() == 0 })
+	if s := n.Stats(); s.Slow != 1 || s.Sessions != 2 {
+		t.Errorf("%d slow, %d open", s.Slow, s.Sessions)
+	}
+}
+
 // damaged is what can be wrong with bytes on a link.
 func damaged(t *testing.T, link wire.Link) map[string][]byte {
 	noise := make([]byte, 4096)

@@ -42,6 +42,7 @@ type Stats struct {
 	Refused                                 int64 // connections closed because there were too many
 	Slow                                    int64 // sessions closed because they did not drain
 	Panics                                  int64
+	Waiting                                 int64 // bytes that wait to be written to sessions
 	Withheld                                int64 // answers not sent because their time was over (Send.Before)
 }
 
@@ -54,7 +55,7 @@ func (n *Node) Stats() Stats {
 	return Stats{
 		Batches: c.batches.Load(), Facts: c.facts.Load(), BusyNanos: c.busy.Load(), SlowestNanos: c.slowest.Load(),
 		BytesIn: c.streams.BytesIn.Load(), BytesOut: c.streams.BytesOut.Load(), Writes: c.streams.Writes.Load(), Sessions: int64(open),
-		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.streams.Slow.Load(), Panics: c.panics.Load(), Withheld: c.withheld.Load(),
+		Rejected: c.rejected.Load(), Refused: c.refused.Load(), Slow: c.streams.Slow.Load(), Panics: c.panics.Load(), Waiting: c.streams.Waiting.Load(), Withheld: c.withheld.Load(),
 	}
 }
 
@@ -72,7 +73,7 @@ func (n *Node) Events(report func(k event.Kind, count int64)) {
 func (n *Node) report(now node.Now, e event.Event) {
 	e.Node, e.At = n.o.Name, int64(now.Mono)
 	n.counters.events[e.Kind].Add(1)
-	if level := levelOf(e.Kind); n.o.Log.Enabled(context.Background(), level) {
+	if level := levelOf(&e); n.o.Log.Enabled(context.Background(), level) {
 		n.o.Log.LogAttrs(context.Background(), level, e.Kind.String(), attrsOf(&e)...)
 	}
 	if n.o.Observe != nil {
@@ -108,22 +109,29 @@ func attrsOf(e *event.Event) []slog.Attr {
 	return out
 }
 
-// countName is what an event counts: of leases it is no amount.
+// countName is what an event counts, where that is no amount of what its name says.
 func countName(k event.Kind) string {
 	switch k {
 	case event.LeaseGranted, event.LeaseInstalled, event.LeaseExpired:
 		return "generation"
+	case event.ConfirmFrozen:
+		return "thaws"
 	}
 	return "count"
 }
 
-func levelOf(k event.Kind) slog.Level {
-	switch k {
+// levelOf is how much an event matters to whoever reads the log.
+func levelOf(e *event.Event) slog.Level {
+	switch e.Kind {
 	case event.DiskFailed, event.StoreSuspect, event.RebuildNeeded:
 		return slog.LevelError
 	case event.DiskFull, event.LeaseExpired, event.ElectionFailed, event.HandshakeRefused, event.ChunkRefused,
-		event.RegisterRefused, event.FrameRejected, event.ConfirmFrozen:
+		event.RegisterRefused, event.FrameRejected:
 		return slog.LevelWarn
+	case event.ConfirmFrozen:
+		if e.Count > 0 {
+			return slog.LevelWarn // the set shrank; every epoch begins with a set of one
+		}
 	case event.LeaseInstalled, event.LeaseGranted, event.RequestRefused, event.ClientRetry, event.RoleNotified, event.Mark:
 		return slog.LevelDebug
 	}

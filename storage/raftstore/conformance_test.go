@@ -67,6 +67,7 @@ func story() []*Request {
 		{Kind: KindSave, Snapshot: snapshotAt(12, 2), CompactTo: 12},
 		{Kind: KindAppend, Entries: entries(21, 20, 2), Hard: hard(2, 1, 18)},
 		{Kind: KindAppend, Snapshot: snapshotAt(30, 4), Entries: entries(31, 2, 4), Hard: hard(4, 0, 31)},
+		{Kind: KindSave, Snapshot: snapshotAt(25, 2), CompactTo: 25}, // begun before the leader's came
 		{Kind: KindAppend, Entries: entries(33, 12, 4), Hard: hard(4, 0, 40)},
 		{Kind: KindSave, Snapshot: snapshotAt(44, 4), CompactTo: 44},
 	}
@@ -223,6 +224,7 @@ func TestRefusals(t *testing.T) {
 		{"save beyond the log", &Request{Kind: KindSave, Snapshot: snapshotAt(9, 1)}, "within the log"},
 		{"compact beyond the snapshot", &Request{Kind: KindSave, Snapshot: snapshotAt(4, 1), CompactTo: 5}, "compaction"},
 		{"large snapshot", &Request{Kind: KindSave, Snapshot: &Snapshot{Index: 4, Term: 1, Data: make([]byte, MaxSnapshotBytes+1)}}, "limit"},
+		{"large snapshot of the leader", &Request{Kind: KindAppend, Snapshot: &Snapshot{Index: 9, Term: 1, Data: make([]byte, MaxSnapshotBytes+1)}}, "limit"},
 		{"join nothing", &Request{Kind: KindJoin}, "must be set"},
 		{"no kind", &Request{}, "unknown kind"},
 	}

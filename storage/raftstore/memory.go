@@ -67,6 +67,9 @@ func (s *MemoryStore) Do(op storage.Op) storage.Result {
 			m.hard = *r.Hard
 		}
 	case KindSave:
+		if m.snapshot != nil && r.Snapshot.Index < m.snapshot.Index {
+			break // a newer one was installed meanwhile
+		}
 		m.snapshot = r.Snapshot
 		m.entries = follow(m.entries, *r.Snapshot)
 	case KindJoin:

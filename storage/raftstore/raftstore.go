@@ -7,9 +7,10 @@
 // The promise: when Do returns a result without error, what was asked is durable
 // and any crash afterwards recovers to a state that includes it; a crash during
 // Do recovers to the state before or after, or to a prefix of an append's
-// entries. After an error the store is finished: every later Do fails with the
-// same error, because a write that was not confirmed cannot be confirmed by
-// trying again (DESIGN section 4).
+// entries. After an error of the device the store is finished: every later Do
+// fails with the same error, because a write that was not confirmed cannot be
+// confirmed by trying again (DESIGN section 4). A request that is refused for what
+// it asks changes nothing.
 //
 // The package knows no raft library: a controller translates.
 package raftstore
@@ -193,6 +194,9 @@ func checkNode(where string, id Identity, o Options) error {
 
 // validate refuses requests that no caller may make; they would corrupt the log.
 func (r *Request) validate(last uint64) error {
+	if s := r.Snapshot; s != nil && len(s.Data) > MaxSnapshotBytes {
+		return fmt.Errorf("snapshot at %d has %d bytes, the limit is %d", s.Index, len(s.Data), MaxSnapshotBytes)
+	}
 	switch r.Kind {
 	case KindAppend:
 		if r.Snapshot != nil {
@@ -209,9 +213,6 @@ func (r *Request) validate(last uint64) error {
 		}
 	default:
 		return fmt.Errorf("raft store request of unknown kind %d", r.Kind)
-	}
-	if s := r.Snapshot; s != nil && len(s.Data) > MaxSnapshotBytes {
-		return fmt.Errorf("snapshot at %d has %d bytes, the limit is %d", s.Index, len(s.Data), MaxSnapshotBytes)
 	}
 	return nil
 }

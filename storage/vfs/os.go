@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -41,7 +42,7 @@ func (o *osFS) root(create bool) (*os.Root, error) {
 		return o.dir, nil
 	}
 	if create {
-		if err := os.MkdirAll(o.path, dirMode); err != nil {
+		if err := MakeDir(o.path); err != nil {
 			return nil, err
 		}
 	}
@@ -51,6 +52,46 @@ func (o *osFS) root(create bool) (*os.Root, error) {
 	}
 	o.dir = dir
 	return dir, nil
+}
+
+// MakeDir makes a directory of the real file system with the parents it lacks, and
+// makes their names durable: what is synced inside is lost with any of them. The
+// name of a directory that is there already is made durable too, because whoever
+// made it may have been killed before that.
+func MakeDir(path string) error { return makeDir(path, syncDir) }
+
+func makeDir(path string, sync func(dir string) error) error {
+	path = filepath.Clean(path)
+	parents := []string{filepath.Dir(path)}
+	for dir := parents[0]; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break // MkdirAll says what is wrong with it
+		}
+		parents = append(parents, filepath.Dir(dir))
+	}
+	_, err := os.Stat(path)
+	made := errors.Is(err, fs.ErrNotExist)
+	if err := os.MkdirAll(path, dirMode); err != nil {
+		return err
+	}
+	for _, dir := range slices.Backward(parents) {
+		err := sync(dir)
+		if !made && errors.Is(err, fs.ErrPermission) {
+			return nil // somebody else made the directory, and keeps what it is in
+		}
+		if err != nil {
+			return fmt.Errorf("make the name of %s durable: %w", path, mapError(err))
+		}
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // mapError adds the package's own mark to the system's error.

@@ -26,6 +26,14 @@ import (
 // is slower is not live.
 const AnswerTimeout = 2 * time.Second
 
+const (
+	// writeTime bounds one answer, from the question to the last byte that the client
+	// takes; it is above AnswerTimeout, which is part of it.
+	writeTime = 3 * time.Second
+	// maxScrapes is how many clients may ask for metrics at once; one more gets a 503.
+	maxScrapes = 4
+)
+
 // Port is one node's admin port.
 type Port struct {
 	server *http.Server
@@ -53,8 +61,8 @@ func Listen(addr, phase string, log *slog.Logger) (*Port, error) {
 	})
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{p})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: AnswerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: AnswerTimeout, WriteTimeout: writeTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	go func() {
 		defer close(p.over)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/internal/event"
 	"lockstep/node"
@@ -119,5 +121,35 @@ func TestPortTaken(t *testing.T) {
 	_, err := Listen(p.Addr(), "", slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), p.Addr()) || !strings.Contains(err.Error(), "adminPort") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestDeafScrapers: clients that ask for metrics and do not read them take no place
+// from those that do.
+func TestDeafScrapers(t *testing.T) {
+	p := open(t)
+	requests := []byte(strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 4000)) // answers are far above what buffers take
+	for range maxScrapes {
+		c, err := net.Dial("tcp", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		go c.Write(requests)
+	}
+	served, limit := 0, time.After(4*writeTime)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for served < 30 { // in a row: at first nobody is deaf yet
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatal("no metrics for those who read them")
+		}
+		if code, _ := get(t, p, "/metrics"); code != http.StatusOK {
+			served = 0
+			continue
+		}
+		served++
 	}
 }

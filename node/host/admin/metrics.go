@@ -35,6 +35,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		{prometheus.CounterValue, "received_bytes_total", "Bytes read from sessions.", float64(s.BytesIn)},
 		{prometheus.CounterValue, "sent_bytes_total", "Bytes written to sessions.", float64(s.BytesOut)},
 		{prometheus.CounterValue, "writes_total", "Writes to sessions; frames are coalesced.", float64(s.Writes)},
+		{prometheus.GaugeValue, "unsent_bytes", "Bytes that wait to be written to sessions.", float64(s.Waiting)},
 		{prometheus.GaugeValue, "sessions", "Open sessions.", float64(s.Sessions)},
 		{prometheus.CounterValue, "sessions_rejected_total", "Sessions closed for bytes that are no frame.", float64(s.Rejected)},
 		{prometheus.CounterValue, "sessions_refused_total", "Connections closed because there were too many.", float64(s.Refused)},

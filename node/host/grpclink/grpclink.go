@@ -28,6 +28,9 @@ const (
 	maxPiece = 256 << 10
 	// maxStreams bounds the streams of one connection.
 	maxStreams = 256
+	// idleTime is how long a connection may be without a stream, from its start too:
+	// whoever takes descriptors and opens nothing gives them back.
+	idleTime = 10 * time.Second
 	// pingEvery and pingWait find a peer that is gone without a word.
 	pingEvery = 10 * time.Second
 	pingWait  = 5 * time.Second
@@ -45,6 +48,7 @@ var desc = grpc.StreamDesc{StreamName: "Open", ServerStreams: true, ClientStream
 // Link serves and dials streams.
 type Link struct {
 	dial func(ctx context.Context, addr string) (net.Conn, error)
+	idle time.Duration // idleTime, less in tests
 
 	mu      sync.Mutex
 	servers []*grpc.Server
@@ -54,7 +58,7 @@ type Link struct {
 
 // New returns a link that opens sockets with dial.
 func New(dial func(ctx context.Context, addr string) (net.Conn, error)) *Link {
-	return &Link{dial: dial, clients: map[string]*grpc.ClientConn{}}
+	return &Link{dial: dial, idle: idleTime, clients: map[string]*grpc.ClientConn{}}
 }
 
 // Close ends all streams and connections and waits for them.
@@ -79,7 +83,8 @@ func (l *Link) Close() error {
 func (l *Link) Listen(ln net.Listener) net.Listener {
 	out := &listener{ln: ln, streams: make(chan *conn), over: make(chan struct{})}
 	server := grpc.NewServer(grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(2*maxPiece), grpc.MaxConcurrentStreams(maxStreams),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingWait}),
+		grpc.ConnectionTimeout(l.idle),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: l.idle, Time: pingEvery, Timeout: pingWait}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 4, PermitWithoutStream: true}))
 	server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 		StreamName: desc.StreamName, ServerStreams: true, ClientStreams: true,

@@ -170,3 +170,41 @@ func TestDialFails(t *testing.T) {
 		t.Errorf("dial of a closed link: %v", err)
 	}
 }
+
+// TestIdleConnections: whoever connects and opens no stream is closed, be it mute or
+// polite; a controller whose connection that was dials again without noticing.
+func TestIdleConnections(t *testing.T) {
+	_, client, _ := pair(t)
+	server := New(client.dial)
+	server.idle = 50 * time.Millisecond
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln := server.Listen(tcp)
+	defer server.Close()
+	defer ln.Close()
+	for name, greeting := range map[string]string{"mute": "", "polite": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Write([]byte(greeting))
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection stays", name)
+		}
+		c.Close()
+	}
+	for range 2 {
+		d, a := ends(t, client, ln)
+		<-time.After(3 * server.idle) // a connection with a stream is not idle
+		go a.Write([]byte("x"))
+		if _, err := io.ReadFull(d, make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		d.Close()
+		a.Close()
+		<-time.After(3 * server.idle)
+	}
+}

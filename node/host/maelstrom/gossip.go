@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -24,6 +23,9 @@ import (
 type gossip struct {
 	h      *Host
 	file   *os.File
+	end    int64  // of the file's lines
+	torn   bool   // a write failed: what it left behind the end is still there
+	batch  uint64 // number of the newest message to a neighbour
 	values []json.RawMessage
 	known  map[string]bool
 	near   []*neighbour // empty before the topology, or a value, came
@@ -35,7 +37,7 @@ type neighbour struct {
 	name    string
 	missing []int // indices of values, in order; the first sent are under way
 	sent    int
-	batch   uint64 // number of the message under way
+	batch   uint64 // number of the message under way: no other one has it, in this life or another
 	at      node.Time
 }
 
@@ -73,8 +75,8 @@ func openGossip(h *Host, dir *folder) (*gossip, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	g := &gossip{h: h, file: f, known: map[string]bool{}}
-	r, good := bufio.NewReader(f), int64(0)
+	g := &gossip{h: h, file: f, known: map[string]bool{}, batch: dir.life << 20}
+	r := bufio.NewReader(f)
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
@@ -84,22 +86,17 @@ func openGossip(h *Host, dir *folder) (*gossip, error) {
 			}
 			break
 		}
-		good += int64(len(line))
+		g.end += int64(len(line))
 		if v := bytes.TrimSpace(line); json.Valid(v) && !g.known[string(v)] {
 			g.known[string(v)] = true
 			g.values = append(g.values, slices.Clone(v))
 		}
 	}
-	if err := errors.Join(f.Truncate(good), seekEnd(f)); err != nil {
+	if err := f.Truncate(g.end); err != nil {
 		f.Close() // the reason to end is err
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return g, nil
-}
-
-func seekEnd(f *os.File) error {
-	_, err := f.Seek(0, io.SeekEnd)
-	return err
 }
 
 // receive takes a message of a client or a neighbour.
@@ -120,9 +117,11 @@ func (g *gossip) receive(now node.Now, m *rpc.Message, say *gossipMessage) {
 			Messages []json.RawMessage `json:"messages"`
 		}{"read_ok", append([]json.RawMessage{}, g.values...)})
 	case gossipType:
-		if g.learn(now, m.Src, say.Values) == nil {
-			g.h.send(m.Src, gossipMessage{Type: gossipOKType, Batch: say.Batch})
+		if err := g.learn(now, m.Src, say.Values); err != nil {
+			g.h.o.Log.Warn("values of a neighbour were not taken", "node", g.h.self, "from", m.Src, "error", err)
+			return // it sends them again
 		}
+		g.h.send(m.Src, gossipMessage{Type: gossipOKType, Batch: say.Batch})
 	case gossipOKType:
 		for _, n := range g.near {
 			if n.name == m.Src && n.batch == say.Batch && n.sent > 0 {
@@ -173,32 +172,21 @@ func (g *gossip) all(now node.Now) {
 	}
 }
 
-// learn takes values in, writes the new ones down and queues them for every
-// neighbour but the one they came from.
+// learn takes in values, all or none: the new ones are written down, then known, and
+// queued for every neighbour but the one they came from.
 func (g *gossip) learn(now node.Now, from string, values []json.RawMessage) *rpc.RPCError {
 	g.all(now)
-	var text []byte
-	first := len(g.values)
-	for _, raw := range values {
-		var b bytes.Buffer
-		if len(raw) == 0 || len(raw) > maxValue || json.Compact(&b, raw) != nil {
-			return rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("a value is missing or has more than %d bytes", maxValue))
-		}
-		if tooDeep(raw) {
-			return rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("a value is nested more than %d levels deep", maxDepth))
-		}
-		if g.known[b.String()] {
-			continue
-		}
-		if len(g.values) >= maxValues {
-			return rpc.NewRPCError(rpc.Abort, fmt.Sprintf("there are %d values already", maxValues))
-		}
-		g.known[b.String()] = true
-		g.values = append(g.values, b.Bytes())
-		text = append(append(text, b.Bytes()...), '\n')
+	fresh, refused := g.fresh(values)
+	if refused != nil || len(fresh) == 0 {
+		return refused
 	}
-	if len(text) == 0 {
-		return nil
+	if err := g.write(fresh); err != nil {
+		return rpc.NewRPCError(rpc.Crash, "the value was not written down: "+err.Error())
+	}
+	first := len(g.values)
+	for _, v := range fresh {
+		g.known[string(v)] = true
+		g.values = append(g.values, v)
 	}
 	for _, n := range g.near {
 		if n.name == from {
@@ -211,9 +199,50 @@ func (g *gossip) learn(now node.Now, from string, values []json.RawMessage) *rpc
 			n.missing = append(n.missing, i)
 		}
 	}
-	if _, err := g.file.Write(text); err != nil && !errors.Is(err, fs.ErrClosed) {
-		return rpc.NewRPCError(rpc.Crash, "the value is known and not written down: "+err.Error())
+	return nil
+}
+
+// fresh is which of the values are not known, as compact text and each once.
+func (g *gossip) fresh(values []json.RawMessage) ([]json.RawMessage, *rpc.RPCError) {
+	var out []json.RawMessage
+	met := map[string]bool{}
+	for _, raw := range values {
+		var b bytes.Buffer
+		if len(raw) == 0 || len(raw) > maxValue || json.Compact(&b, raw) != nil {
+			return nil, rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("a value is missing or has more than %d bytes", maxValue))
+		}
+		if tooDeep(raw) {
+			return nil, rpc.NewRPCError(rpc.MalformedRequest, fmt.Sprintf("a value is nested more than %d levels deep", maxDepth))
+		}
+		if v := b.String(); !g.known[v] && !met[v] {
+			met[v] = true
+			out = append(out, b.Bytes())
+		}
 	}
+	if len(g.values)+len(out) > maxValues {
+		return nil, rpc.NewRPCError(rpc.Abort, fmt.Sprintf("there are %d values already, at most %d", len(g.values), maxValues))
+	}
+	return out, nil
+}
+
+// write appends values to the file. What a write that failed has left is cut first: a
+// line behind half a line would be a value that nobody ever sent.
+func (g *gossip) write(values []json.RawMessage) error {
+	if g.torn {
+		if err := g.file.Truncate(g.end); err != nil {
+			return err
+		}
+		g.torn = false
+	}
+	var text []byte
+	for _, v := range values {
+		text = append(append(text, v...), '\n')
+	}
+	if _, err := g.file.WriteAt(text, g.end); err != nil {
+		g.torn = true
+		return err
+	}
+	g.end += int64(len(text))
 	return nil
 }
 
@@ -226,19 +255,25 @@ func (g *gossip) settle(now node.Now) {
 		if len(n.missing) == 0 || now.Mono < n.at {
 			continue
 		}
-		n.batch++
-		n.sent = 0
-		say, size := gossipMessage{Type: gossipType, Batch: n.batch}, 0
-		for n.sent < len(n.missing) && n.sent < maxBatch && size < maxBatchBytes {
-			v := g.values[n.missing[n.sent]]
-			say.Values = append(say.Values, v)
-			size += len(v)
-			n.sent++
+		if n.sent == 0 {
+			g.batch++
+			n.batch = g.batch
+			for size := 0; n.sent < len(n.missing) && n.sent < maxBatch && size < maxBatchBytes; n.sent++ {
+				size += len(g.values[n.missing[n.sent]])
+			}
+		}
+		// Sent again it is the same message, so that an answer to either one counts.
+		say := gossipMessage{Type: gossipType, Batch: n.batch}
+		for _, i := range n.missing[:n.sent] {
+			say.Values = append(say.Values, g.values[i])
 		}
 		g.h.send(n.name, say)
 		n.at = now.Mono.Add(gossipAgain)
 	}
 }
+
+// close gives the file back.
+func (g *gossip) close() error { return g.file.Close() }
 
 func (g *gossip) deadline() node.Time {
 	t := node.Never

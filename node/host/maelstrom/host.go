@@ -95,7 +95,7 @@ func Run(o Options) error {
 	if h.dir != nil {
 		h.box.put(fact{kind: factStop})
 		<-h.done
-		err = errors.Join(err, h.dir.close())
+		err = errors.Join(err, h.gossip.close(), h.dir.close())
 	}
 	return err
 }
@@ -123,6 +123,9 @@ func (h *Host) initialise(self string, nodes []string) error {
 		h.gossip, err = openGossip(h, dir)
 	}
 	if err != nil {
+		if dir != nil {
+			err = errors.Join(err, dir.close()) // another init may find it in order
+		}
 		h.o.Log.Error("the node cannot begin", "node", self, "error", err)
 		return rpc.NewRPCError(rpc.Crash, err.Error())
 	}
@@ -161,7 +164,7 @@ type fact struct {
 	at     node.Time // factRequest: when it was read
 	say    gossipMessage
 	packet []byte
-	lanes  *lanes
+	lanes  *host.Lanes
 	seat   *seat
 	result *storage.Result
 }

@@ -256,18 +256,12 @@ func (n *links) frame(now node.Now, e *end, payload []byte) {
 		n.mux.Close(now.Mono, e.far, err.Error())
 		return
 	}
-	if s, ok := e.owner.(*seat); ok && s.machine == nil {
-		return
-	}
 	e.owner.receive(now, e, &f)
 }
 
 // inside passes a fact of a stream inside the process on.
 func (n *links) inside(now node.Now, f *localFact) {
 	e := f.to
-	if s, ok := e.owner.(*seat); ok && s.machine == nil && f.kind != session.Down {
-		return
-	}
 	switch {
 	case e.over:
 	case f.kind == session.Up:

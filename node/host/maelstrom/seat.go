@@ -42,7 +42,7 @@ type seat struct {
 	open    func() (opened, error)
 	machine node.Machine // nil while it does not run
 	prepare node.Preparer
-	lanes   *lanes
+	lanes   *host.Lanes
 	close   func() error
 	ends    map[node.SessionID]*end
 	lastID  node.SessionID // of accepted streams
@@ -68,8 +68,9 @@ func (s *seat) start(now node.Now) {
 	}
 	s.machine, s.close = o.machine, o.close
 	s.prepare, _ = o.machine.(node.Preparer)
-	var l *lanes
-	l = startLanes(o.disk, func(r *storage.Result) { s.h.box.put(fact{kind: factDisk, seat: s, lanes: l, result: r}) })
+	var l *host.Lanes
+	l = host.StartLanes(host.LaneOptions{Disk: o.disk, Readers: host.DefaultReaders,
+		Done: func(r *storage.Result) { s.h.box.put(fact{kind: factDisk, seat: s, lanes: l, result: r}) }})
 	s.lanes = l
 }
 
@@ -80,7 +81,7 @@ func (s *seat) shut(now node.Now, reason string) {
 	}
 	s.machine, s.prepare = nil, nil
 	s.h.net.closeAll(now, s, reason)
-	s.lanes.stop()
+	s.lanes.Stop()
 	if err := s.close(); err != nil {
 		s.h.o.Log.Error("a store did not close", "node", s.h.self, "machine", s.name, "error", err)
 	}
@@ -110,7 +111,7 @@ func (s *seat) settle(now node.Now) {
 	}
 	s.sendAll(now)
 	for _, op := range fx.Disk {
-		s.lanes.put(op)
+		s.lanes.Put(op)
 	}
 	for _, d := range fx.Dials {
 		s.ends[d.Session] = s.h.net.dial(now, s, d)
@@ -169,13 +170,20 @@ func (s *seat) log(e *event.Event) {
 	}
 }
 
-// up, receive and down pass the facts of a stream on.
+// up, receive and down pass the facts of a stream on. Facts of the batch in which the
+// machine ended find it gone.
 func (s *seat) up(now node.Now, e *end) {
+	if s.machine == nil {
+		return
+	}
 	s.ends[e.id] = e
 	s.machine.SessionUp(now, e.id, e.peer)
 }
 
 func (s *seat) receive(now node.Now, e *end, f *wire.Frame) {
+	if s.machine == nil {
+		return
+	}
 	if s.prepare != nil {
 		s.prepare.Prepare(now, f, e.peer)
 	}

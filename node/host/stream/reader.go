@@ -227,7 +227,9 @@ func (r *reader) arm(now time.Time) {
 	if r.armed = (time.Time{}); wait > 0 {
 		r.armed = now.Add(wait)
 	}
-	r.conn.SetReadDeadline(r.armed) // fails on a closed connection only, as Read then does
+	// It fails on a closed connection, as Read then does, and on streams over gRPC,
+	// whose keep-alive finds dead peers: there nothing is checked.
+	r.conn.SetReadDeadline(r.armed)
 }
 
 // deliver hands over every whole frame at the start of b and returns how many

@@ -38,6 +38,7 @@ type Counters struct {
 	BytesIn, BytesOut atomic.Int64
 	Writes            atomic.Int64 // system calls: frames are coalesced
 	Slow              atomic.Int64 // streams closed because they did not drain
+	Waiting           atomic.Int64 // bytes that wait to be written
 }
 
 // Received is a decoded frame and its size on the wire, bytes, which Took gives
@@ -151,7 +152,8 @@ func (s *Stream) Close(err error) {
 		}
 		close(s.done)
 		s.out.mu.Lock()
-		s.out.finishing = true
+		s.out.finishing, s.out.over, s.out.frames = true, true, nil
+		s.waits(-s.out.bytes)
 		conn := s.conn
 		s.out.mu.Unlock()
 		if conn != nil {

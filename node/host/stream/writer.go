@@ -22,6 +22,7 @@ type outbox struct {
 	frames    []wire.Frame
 	bytes     int // of frames, those being written included
 	finishing bool
+	over      bool          // nothing waits any more, and nothing will
 	wake      chan struct{} // holds one token
 }
 
@@ -41,8 +42,22 @@ func (o *outbox) take(spare []wire.Frame) (frames []wire.Frame, last bool) {
 	return frames, o.finishing
 }
 
+// waits adds to what waits for the peer. The caller holds mu.
+func (s *Stream) waits(bytes int) {
+	s.out.bytes += bytes
+	s.o.Counters.Waiting.Add(int64(bytes))
+}
+
+// Waiting is how many bytes wait to be written.
+func (s *Stream) Waiting() int {
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	return s.out.bytes
+}
+
 // Send gives frames to the writer and empties the slice, whose memory it may take
-// in exchange. A stream that does not drain is closed.
+// in exchange. A stream that does not drain is closed; frames for one that has
+// ended are dropped.
 func (s *Stream) Send(frames *[]wire.Frame) {
 	if len(*frames) == 0 {
 		return
@@ -53,17 +68,23 @@ func (s *Stream) Send(frames *[]wire.Frame) {
 	}
 	o := &s.out
 	o.mu.Lock()
-	if len(o.frames) == 0 {
+	switch {
+	case o.over:
+		clear(*frames)
+		*frames = (*frames)[:0]
+		o.mu.Unlock()
+		return
+	case len(o.frames) == 0:
 		o.frames, *frames = *frames, o.frames
-	} else {
+	default:
 		o.frames = append(o.frames, *frames...)
 		clear(*frames)
 		*frames = (*frames)[:0]
 	}
-	o.bytes += size
-	over := o.bytes > s.o.OutBytes
+	s.waits(size)
+	slow := o.bytes > s.o.OutBytes
 	o.mu.Unlock()
-	if over {
+	if slow {
 		s.o.Counters.Slow.Add(1)
 		s.Close(fmt.Errorf("the peer reads too slowly: more than %d bytes wait for it", s.o.OutBytes))
 		return
@@ -120,7 +141,9 @@ func (s *Stream) writeAll(buf []byte, frames []wire.Frame) ([]byte, error) {
 		s.o.Counters.BytesOut.Add(int64(len(buf)))
 		s.o.Counters.Writes.Add(1)
 		s.out.mu.Lock()
-		s.out.bytes -= held
+		if !s.out.over {
+			s.waits(-held)
+		}
 		s.out.mu.Unlock()
 		buf, held = buf[:0], 0
 	}

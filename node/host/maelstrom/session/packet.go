@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+
+	"lockstep/internal/varint"
 )
 
 // Kind says what an item does to its stream.
@@ -71,56 +74,36 @@ var errPacket = errors.New("the packet is cut short or out of bounds")
 
 // ParsePacket is the inverse of Append. Data of items points into b.
 func ParsePacket(b []byte) (Packet, error) {
-	r := reader{b: b}
-	p := Packet{From: r.uint(), To: r.uint(), First: r.uint(), Ack: r.uint()}
-	n := r.uint()
-	if n > maxItems || n > uint64(len(r.b)) || p.From == 0 || p.First == 0 && n > 0 || p.First > 1<<62 {
+	r := varint.Reader{Rest: b}
+	const most = math.MaxUint64
+	p := Packet{From: r.Uint(most), To: r.Uint(most), First: r.Uint(most), Ack: r.Uint(most)}
+	n := r.Uint(maxItems)
+	if r.Err != nil || n > uint64(len(r.Rest)) || p.From == 0 || p.First == 0 && n > 0 || p.First > 1<<62 {
 		return Packet{}, errPacket
 	}
 	p.Items = make([]Item, 0, n)
 	for range n {
-		it, ok := r.item()
-		if !ok {
+		p.Items = append(p.Items, takeItem(&r))
+		if r.Err != nil {
 			return Packet{}, errPacket
 		}
-		p.Items = append(p.Items, it)
 	}
-	if r.bad || len(r.b) > 0 {
-		return Packet{}, fmt.Errorf("%w: %d bytes are left", errPacket, len(r.b))
+	if len(r.Rest) > 0 {
+		return Packet{}, fmt.Errorf("%w: %d bytes are left", errPacket, len(r.Rest))
 	}
 	return p, nil
 }
 
-// reader takes values off a packet; once bad, everything is zero.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
+// takeItem reads one item; the reader says whether it is one.
+func takeItem(r *varint.Reader) (it Item) {
+	head := r.Byte()
+	it.Kind, it.Mine, it.Stream = Kind(head>>1), head&1 == 1, uint32(r.Uint(math.MaxUint32))
+	limit := uint64(maxLabel)
+	if it.Kind == kindData {
+		limit = math.MaxUint64
 	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) item() (it Item, ok bool) {
-	if len(r.b) == 0 {
-		return it, false
+	if it.Data = r.Bytes(limit); it.Stream == 0 || it.Kind < kindOpen || it.Kind > kindClose {
+		r.Fail()
 	}
-	head := r.b[0]
-	r.b = r.b[1:]
-	stream, size := r.uint(), r.uint()
-	it.Kind, it.Mine, it.Stream = Kind(head>>1), head&1 == 1, uint32(stream)
-	if r.bad || stream == 0 || stream > 1<<32-1 || size > uint64(len(r.b)) || it.Kind < kindOpen || it.Kind > kindClose {
-		return it, false
-	}
-	if it.Kind != kindData && size > maxLabel {
-		return it, false
-	}
-	it.Data, r.b = r.b[:size:size], r.b[size:]
-	return it, true
+	return it
 }
