@@ -186,6 +186,8 @@ func TestUnmarshalErrors(t *testing.T) {
 		{`{"a":"\u12"}`, &DataVersion{}, "want an escape sequence"},
 		{`{"a":tru}`, &DataVersion{}, `is "tru}", want a value`},
 		{`{"a":1-2}`, &DataVersion{}, "want a number"},
+		{`{"consumeTps":1e999}`, &ConsumeStats{}, "1e999"},
+		{`{"counter":1e999}`, &DataVersion{}, "1e999"},
 		{`{:1}`, &DataVersion{}, "want a key"},
 		{`"abc`, &DataVersion{}, "want the end of a text"},
 		{strings.Repeat("[", MaxJSONDepth+2), &[]string{}, "nested deeper than 64"},

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf16"
@@ -215,7 +216,8 @@ func (p *parser) array(depth int) (node, error) {
 	}
 }
 
-// number keeps the spelling; its use decides what it must look like.
+// number keeps the spelling; its use decides what it must look like and how large it
+// may be.
 func (p *parser) number() (node, error) {
 	start := p.pos
 	for p.pos < len(p.in) {
@@ -226,7 +228,7 @@ func (p *parser) number() (node, error) {
 		p.pos++
 	}
 	text := string(p.in[start:p.pos])
-	if _, err := strconv.ParseFloat(text, 64); err != nil {
+	if _, err := strconv.ParseFloat(text, 64); err != nil && !errors.Is(err, strconv.ErrRange) {
 		p.pos = start
 		return node{}, p.failed("a number")
 	}
