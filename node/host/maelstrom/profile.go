@@ -124,7 +124,7 @@ func (p Profile) brokerOptions(self, n int) broker.Options {
 	o.SlaveTimeout, o.SyncFlushTimeout = p.Replicas, p.Replicas
 	o.WaitTimeMillsInSendQueue, o.WaitTimeMillsInPullQueue = p.Replicas, p.Replicas
 	o.MappedFileSizeCommitLog = segmentBytes
-	o.MaxTailBytes, o.TailIdle = 2*segmentBytes, time.Minute // the last polls come after a pause
+	o.MaxTailBytes, o.TailIdle = 4<<20, time.Minute // the last polls come after a pause
 	o.MaxDiskReads = 16 << 10
 	o.MetaCheckpointBytes = segmentBytes
 	return o
